@@ -1,7 +1,7 @@
 //! Names of uploads: in lists and menus, and the kind that a client sent them as.
 
-use it::{Request, Server};
-use serde_json::json;
+use it::{Form, Request, Server};
+use serde_json::{Value, json};
 
 use super::{get, upload};
 
@@ -46,4 +46,61 @@ async fn a_class_whose_name_has_a_slash_can_be_asked_for() {
         assert_eq!(answer.status, 200, "{name}: {}", answer.text());
         assert_eq!(answer.json()["LoadImage"].is_object(), known, "{name}");
     }
+}
+
+/// Uploads a file of a kind, in place of one of its name if it may be; answers its name.
+async fn send(server: &Server, name: &str, kind: &str, bytes: &[u8]) -> String {
+    let form = Form::new()
+        .file("image", name, bytes)
+        .field("type", kind)
+        .field("overwrite", "true");
+    let request = Request::new("POST", "/upload/image")
+        .header("Content-Type", &Form::content_type())
+        .body(form.body());
+    let told = server.send(&request).await.unwrap().json();
+    assert_eq!(told["type"], kind);
+    told["name"].as_str().unwrap().to_owned()
+}
+
+/// The text that a view leads to; `null` for 404.
+async fn seen(server: &Server, name: &str, kind: &str) -> Value {
+    let name = name.replace(' ', "%20");
+    let target = format!("/view?filename={name}&type={kind}");
+    let answer = server.send(&Request::get(&target)).await.unwrap();
+    if answer.status == 404 {
+        return Value::Null;
+    }
+    let link = answer.header("location").unwrap();
+    let path = link.split_once("://").unwrap().1;
+    let path = &path[path.find('/').unwrap()..];
+    server
+        .send(&Request::get(path))
+        .await
+        .unwrap()
+        .text()
+        .into()
+}
+
+#[tokio::test]
+async fn an_upload_is_seen_as_what_it_was_sent_as_and_replaces_no_other_kind() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    assert_eq!(send(&server, "o.txt", "output", b"out").await, "o.txt");
+    assert_eq!(seen(&server, "o.txt", "output").await, "out");
+
+    assert_eq!(send(&server, "a.txt", "input", b"mine").await, "a.txt");
+    assert_eq!(seen(&server, "a.txt", "output").await, Value::Null);
+    let temp = send(&server, "a.txt", "temp", b"passing").await;
+    assert_eq!(temp, "a (1).txt");
+    assert_eq!(seen(&server, "a.txt", "input").await, "mine");
+    assert_eq!(seen(&server, &temp, "temp").await, "passing");
+
+    // Its own kind is replaced, and by what was asked for: an input may be put over anything.
+    assert_eq!(send(&server, "t.txt", "temp", b"one").await, "t.txt");
+    assert_eq!(send(&server, "t.txt", "temp", b"two").await, "t.txt");
+    assert_eq!(seen(&server, "t.txt", "temp").await, "two");
+    assert_eq!(send(&server, "t.txt", "input", b"two").await, "t.txt");
+    let temp = send(&server, "t.txt", "temp", b"three").await;
+    assert_eq!(temp, "t (1).txt", "it is an input now");
+    assert_eq!(seen(&server, "t.txt", "input").await, "two");
 }

@@ -64,7 +64,7 @@ pub(super) async fn image(call: &Call<'_>, body: Body) -> Result<Response<Body>,
     let form = Form::read(call, body).await?;
     let kind = kind(form.kind.as_deref())?;
     let file = form.file.ok_or_else(no_file)?;
-    let stored = store(call, file, form.overwrite).await?;
+    let stored = store(call, file, kind, form.overwrite).await?;
     Ok(reply::ok(&told(&stored, kind, None)))
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn mask(call: &Call<'_>, body: Body) -> Result<Response<Body>, 
     let name = png_name(&name);
     let mut writer = call.service.assets.begin().await?;
     writer.write(made.bytes).await.map_err(store_failed)?;
-    let stored = store(call, File { writer, name }, form.overwrite).await?;
+    let stored = store(call, File { writer, name }, kind, form.overwrite).await?;
     let metadata = json!({
         "is_mask": true,
         "original_hash": original.hash.to_string(),
@@ -166,12 +166,19 @@ async fn bytes_of(call: &Call<'_>, mut part: Part<'_>) -> Result<Box<dyn BlobWri
 }
 
 /// Makes a record of a file, or meets the one that is there.
-async fn store(call: &Call<'_>, file: File, replaces: bool) -> Result<Asset, ApiError> {
+async fn store(
+    call: &Call<'_>,
+    file: File,
+    kind: FileKind,
+    overwrite: bool,
+) -> Result<Asset, ApiError> {
     let now = call.service.clock.now();
     let assets = assets_of(call.service, &call.principal);
     let mut writer = file.writer;
     // Looked at before it becomes a record: what is refused is nowhere to be found.
     let blob = writer.finish().await.map_err(store_failed)?;
+    // Storage is flat, where ComfyUI has a folder for each kind: what was sent as another kind is not to be lost.
+    let replaces = overwrite && may_replace(call, &file.name, kind).await?;
     let mut place = place(call, &file.name, blob.hash, replaces).await?;
     let blob = match place.is_there {
         // It takes no more room.
@@ -184,7 +191,10 @@ async fn store(call: &Call<'_>, file: File, replaces: bool) -> Result<Asset, Api
         account: call.account().clone(),
         content_type: media_type.to_owned(),
         file_path: Some(path),
-        tags: Vec::new(),
+        tags: match kind {
+            FileKind::Input => Vec::new(),
+            FileKind::Output | FileKind::Temp => vec![kind.name().to_owned()],
+        },
         expires_in: None,
         key: None,
     };
@@ -197,11 +207,38 @@ async fn store(call: &Call<'_>, file: File, replaces: bool) -> Result<Asset, Api
                 return Ok(assets.keep(blob, replacing, now).await?.asset);
             }
             Err(AssetsError::NameTaken) => {}
-            kept => return Ok(kept?.asset),
+            kept => {
+                let kept = kept?.asset;
+                return match kind == FileKind::Input && kind_of(&kept) != kind {
+                    // It is an input from now on, and a temporary file of this name does not replace it.
+                    true => Ok(assets.keep(blob, upload(place.path), now).await?.asset),
+                    false => Ok(kept),
+                };
+            }
         }
         place = self::place(call, &file.name, blob.hash, replaces).await?;
     }
     Err(ApiError::Exists)
+}
+
+/// The kind that an upload was sent as.
+pub(super) fn kind_of(upload: &Asset) -> FileKind {
+    let is = |kind: FileKind| upload.tags.iter().any(|tag| tag == kind.name());
+    if is(FileKind::Temp) {
+        FileKind::Temp
+    } else if is(FileKind::Output) {
+        FileKind::Output
+    } else {
+        FileKind::Input
+    }
+}
+
+/// Whether an upload of a kind may take the place of the one that has its name: an input that of any, another kind its own.
+async fn may_replace(call: &Call<'_>, name: &str, kind: FileKind) -> Result<bool, ApiError> {
+    let query = AssetQuery::Upload(path(name, 0)?);
+    let there = call.service.assets.find(call.account(), &query, call.now);
+    let there = there.await?;
+    Ok(kind == FileKind::Input || there.is_none_or(|there| kind_of(&there) == kind))
 }
 
 /// The name of an upload.

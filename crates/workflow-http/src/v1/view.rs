@@ -61,7 +61,12 @@ pub(super) async fn find(call: &Call<'_>, target: &ViewTarget) -> Result<Option<
             let query = AssetQuery::Upload(name);
             Ok(assets.find(account, &query, call.now).await?)
         }
-        FileKind::Output => Ok(None),
+        FileKind::Output => {
+            let name = path.name().parse().map_err(|_| ApiError::NotFound)?;
+            let query = AssetQuery::Upload(name);
+            let found = assets.find(account, &query, call.now).await?;
+            Ok(found.filter(|found| upload::kind_of(found) == FileKind::Output))
+        }
     }
 }
 
