@@ -104,3 +104,46 @@ async fn an_upload_is_seen_as_what_it_was_sent_as_and_replaces_no_other_kind() {
     assert_eq!(temp, "t (1).txt", "it is an input now");
     assert_eq!(seen(&server, "t.txt", "input").await, "two");
 }
+
+#[tokio::test]
+async fn the_same_bytes_keep_the_number_that_they_have() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for (name, bytes, expected) in [
+        ("n.png", "one", "n.png"),
+        ("n.png", "two", "n (1).png"),
+        ("zz.png", "two", "zz.png"),
+        ("n.png", "two", "n (1).png"),
+        ("n.png", "three", "n (2).png"),
+    ] {
+        let told = upload(&server, name, bytes.as_bytes()).await;
+        assert_eq!(told["name"], expected, "{bytes} as {name}");
+    }
+    // What was replaced under its number is there no more.
+    assert_eq!(
+        send(&server, "n (2).png", "input", b"four").await,
+        "n (2).png"
+    );
+    let told = upload(&server, "n.png", b"three").await;
+    assert_eq!(told["name"], "n (3).png");
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_one_is_told_what_to_change() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let long = format!("{}.png", "x".repeat(1100));
+    for (name, told) in [
+        ("a:b.png", "`:`"),
+        ("a\tb.png", "tabs"),
+        (long.as_str(), "1024 bytes"),
+    ] {
+        let form = Form::new().file("image", name, b"bytes");
+        let request = Request::new("POST", "/upload/image")
+            .header("Content-Type", &Form::content_type())
+            .body(form.body());
+        let refused = server.send(&request).await.unwrap();
+        assert_eq!(refused.status, 400, "{name}");
+        assert!(refused.text().contains(told), "{}", refused.text());
+    }
+}

@@ -60,6 +60,27 @@ async fn an_interrupt_whose_name_did_not_come_whole_stops_nothing() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_named_twice_is_told_once() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let (id, mut socket) = running(&server).await;
+    let delete = json!({"delete": [id, id, id.to_uppercase()]});
+    let told = post(&server, "/api/queue", &delete).await.json();
+    assert_eq!(told, json!({"deleted": [id], "cleared": false}));
+    socket.until(ends).await.unwrap();
+}
+
+#[tokio::test]
+async fn memory_is_freed_by_nobody_and_the_page_hears_no_failure() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for target in ["/api/free", "/free"] {
+        let body = json!({"unload_models": true, "free_memory": true});
+        assert_eq!(post(&server, target, &body).await.status, 200, "{target}");
+    }
+}
+
+#[tokio::test]
 async fn an_interrupt_without_a_name_leaves_what_waits() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();

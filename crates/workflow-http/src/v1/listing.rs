@@ -4,6 +4,7 @@
 //! what its run told are in memory while it is sent, and count among what the account may hold.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use accounts::AccountId;
@@ -267,10 +268,12 @@ impl Call<'_> {
         &self,
         ids: impl IntoIterator<Item = &str>,
     ) -> Result<Vec<String>, ApiError> {
-        let mut stopped = Vec::new();
+        let mut stopped: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for id in ids {
             match self.stop(id).await {
-                Ok(id) => stopped.extend(id),
+                // One that runs is under way until it has stopped, however often it is named.
+                Ok(id) => stopped.extend(id.filter(|id| seen.insert(id.clone()))),
                 Err(ApiError::NotFound | ApiError::Jobs(JobsError::NotFound)) => {}
                 Err(error) => return Err(error),
             }

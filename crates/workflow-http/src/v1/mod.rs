@@ -124,6 +124,7 @@ pub(crate) enum Operation {
     GetDocument,
     SignIn,
     SignOut,
+    Free,
     GetSignInPage,
 }
 
@@ -141,6 +142,7 @@ const TABLE: &[(Method, &str, O, bool)] = &[
     (Method::GET, "/queue", O::GetQueue, true),
     (Method::POST, "/queue", O::ChangeQueue, true),
     (Method::POST, "/interrupt", O::Interrupt, true),
+    (Method::POST, "/free", O::Free, true),
     (Method::GET, "/view", O::View, true),
     (Method::POST, "/upload/image", O::UploadImage, true),
     (Method::POST, "/upload/mask", O::UploadMask, true),
@@ -246,7 +248,8 @@ impl Operation {
             | Self::CancelJobs
             | Self::ChangeQueue
             | Self::ChangeHistory
-            | Self::Interrupt => Some(Scope::JobsWrite),
+            | Self::Interrupt
+            | Self::Free => Some(Scope::JobsWrite),
             Self::GetQueueInfo
             | Self::GetJobStatus
             | Self::ListJobs
@@ -319,6 +322,8 @@ async fn dispatch(
         O::UploadImage => upload::image(call, body).await,
         O::UploadMask => upload::mask(call, body).await,
         O::ListNodes => nodes::list(call).await,
+        // Memory is the server's to keep and to free: nobody has any of their own.
+        O::Free => Ok(request::done()),
         O::GetNode => nodes::get(call).await,
         O::ListHistory => history::list(call).await,
         O::ChangeHistory => history::change(call, body).await,

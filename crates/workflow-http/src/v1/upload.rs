@@ -4,6 +4,8 @@
 //! however often they come; other bytes under a name that is taken get a number behind it, unless they are to replace it. A
 //! name that is a hash finds the bytes, too.
 
+mod names;
+
 use accounts::Principal;
 use asset_store::{
     Asset, AssetId, AssetQuery, Assets, AssetsError, Blob, BlobHash, BlobWriter, FilePath, Upload,
@@ -22,6 +24,7 @@ use super::request::Call;
 use super::{reply, view};
 use crate::WorkflowService;
 use crate::uploads::UPLOAD_PACE;
+use names::{file_name, path, place, png_name};
 
 /// Largest upload of this family (50 MiB); the tier of an account may allow less.
 pub(super) const UPLOAD_BYTES: u64 = 50 << 20;
@@ -137,7 +140,7 @@ impl Form {
                 }
                 "image" => {
                     let name = part.file_name().unwrap_or_default().to_owned();
-                    let name = file_name(&name).ok_or_else(no_file)?;
+                    let name = file_name(&name)?;
                     let writer = bytes_of(call, part).await?;
                     form.file = Some(File { writer, name });
                 }
@@ -216,7 +219,7 @@ async fn store(
                 };
             }
         }
-        place = self::place(call, &file.name, blob.hash, replaces).await?;
+        place = names::place(call, &file.name, blob.hash, replaces).await?;
     }
     Err(ApiError::Exists)
 }
@@ -239,99 +242,6 @@ async fn may_replace(call: &Call<'_>, name: &str, kind: FileKind) -> Result<bool
     let there = call.service.assets.find(call.account(), &query, call.now);
     let there = there.await?;
     Ok(kind == FileKind::Input || there.is_none_or(|there| kind_of(&there) == kind))
-}
-
-/// The name of an upload.
-struct Place {
-    path: FilePath,
-    /// Whether the same bytes are there under it.
-    is_there: bool,
-}
-
-/// The name for bytes that came under `name`. It is that one if it is free, has the same bytes or is to be replaced; else one
-/// with a number behind it.
-async fn place(
-    call: &Call<'_>,
-    name: &str,
-    hash: BlobHash,
-    replaces: bool,
-) -> Result<Place, ApiError> {
-    let (assets, account, now) = (&call.service.assets, call.account(), call.now);
-    let own = path(name, 0)?;
-    let query = AssetQuery::Upload(own.clone());
-    let there = assets.find(account, &query, now).await?;
-    let is_there = there.as_ref().is_some_and(|there| there.hash == hash);
-    if there.is_none() || is_there || replaces {
-        return Ok(Place {
-            path: own,
-            is_there,
-        });
-    }
-    if let Some(same) = assets.find(account, &AssetQuery::Hash(hash), now).await?
-        && let Some(path) = same
-            .file_path
-            .filter(|path| is_numbered(path.as_str(), name))
-        && same.job_id.is_none()
-    {
-        return Ok(Place {
-            path,
-            is_there: true,
-        });
-    }
-    // The numbers are mostly given one after the other, so a free one is found in a few steps however many there are.
-    let (mut taken, mut free) = (0, 1);
-    while is_taken(call, path(name, free)?).await? {
-        (taken, free) = (free, free * 2);
-    }
-    while free - taken > 1 {
-        let middle = taken + (free - taken) / 2;
-        match is_taken(call, path(name, middle)?).await? {
-            true => taken = middle,
-            false => free = middle,
-        }
-    }
-    Ok(Place {
-        path: path(name, free)?,
-        is_there: false,
-    })
-}
-
-async fn is_taken(call: &Call<'_>, path: FilePath) -> Result<bool, ApiError> {
-    let query = AssetQuery::Upload(path);
-    let found = call.service.assets.find(call.account(), &query, call.now);
-    Ok(found.await?.is_some())
-}
-
-/// The path of a name with a number.
-fn path(name: &str, number: u64) -> Result<FilePath, ApiError> {
-    numbered(name, number).parse().map_err(|_| no_file())
-}
-
-/// A name with a number before its ending; 0 is the name itself.
-fn numbered(name: &str, number: u64) -> String {
-    let (stem, ending) = halves(name);
-    match number {
-        0 => name.to_owned(),
-        _ => format!("{stem} ({number}){ending}"),
-    }
-}
-
-/// Whether a name is another one with a number.
-fn is_numbered(path: &str, name: &str) -> bool {
-    let (stem, ending) = halves(name);
-    let number = path
-        .strip_prefix(stem)
-        .and_then(|rest| rest.strip_suffix(ending));
-    let number = number.and_then(|rest| rest.strip_prefix(" (")?.strip_suffix(')'));
-    number.is_some_and(|number| number.parse::<u64>().is_ok())
-}
-
-/// What stands before the ending of a name, and the ending with its dot.
-fn halves(name: &str) -> (&str, &str) {
-    match name.rfind('.') {
-        None | Some(0) => (name, ""),
-        Some(dot) => name.split_at(dot),
-    }
 }
 
 /// Keeps a file of the program as an upload of an account that has none of this name.
@@ -448,20 +358,6 @@ fn told(asset: &Asset, kind: FileKind, metadata: Option<Value>) -> Value {
     body
 }
 
-/// The last part of what a client calls its file, where it can be a name.
-fn file_name(text: &str) -> Option<String> {
-    let decoded = percent_encoding::percent_decode_str(text).decode_utf8_lossy();
-    let last = decoded.rsplit(['/', '\\']).next()?.trim();
-    let well = last.parse::<FilePath>().is_ok();
-    well.then(|| last.to_owned())
-}
-
-/// The same name for a PNG.
-fn png_name(name: &str) -> String {
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    format!("{stem}.png")
-}
-
 /// The hash that a name is, whatever its ending.
 pub(super) fn hash_in(path: &FilePath) -> Option<BlobHash> {
     let stem = path.as_str().split('.').next()?;
@@ -474,32 +370,4 @@ fn no_file() -> ApiError {
 
 fn store_failed(error: asset_store::BlobError) -> ApiError {
     AssetsError::Store(Box::new(error)).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_goes_before_the_ending() {
-        for (name, expected) in [
-            ("a.png", "a (2).png"),
-            ("a.tar.gz", "a.tar (2).gz"),
-            ("a", "a (2)"),
-            (".a", ".a (2)"),
-        ] {
-            assert_eq!(numbered(name, 2), expected);
-            assert!(is_numbered(expected, name), "{expected}");
-            assert!(!is_numbered(name, name), "{name}");
-        }
-        for other in [
-            "b (2).png",
-            "a (x).png",
-            "a (2).jpg",
-            "a(2).png",
-            "a ().png",
-        ] {
-            assert!(!is_numbered(other, "a.png"), "{other}");
-        }
-    }
 }
