@@ -5,6 +5,7 @@ use workflow_core::NodeDefinition;
 
 use crate::define::{classic, int_input, link, listed_combo, modern, named, output};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::KernelError;
 use images::kernel::channel::{self, Channel};
 
 /// A mask as a grey picture.
@@ -55,7 +56,14 @@ impl Node for ImageToMask {
             _ => None,
         })?;
         context.reserve(image.size_bytes())?;
-        Ok(channel::image_to_mask(image, channel)?.into())
+        let made = channel::image_to_mask(image, channel);
+        // As in Python, where a channel is an index of the picture.
+        let failed = |error: KernelError| match matches!(error, KernelError::MissingChannels { .. })
+        {
+            true => NodeError::new("IndexError", error.to_string()),
+            false => error.into(),
+        };
+        Ok(made.map_err(failed)?.into())
     }
 }
 

@@ -58,6 +58,21 @@ async fn a_failing_node_ends_the_run_in_its_turn() {
 }
 
 #[tokio::test]
+async fn a_channel_that_a_picture_lacks_is_an_index_error() {
+    let graph = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 1, "height": 1, "batch_size": 1, "color": 7}},
+        "2": {"class_type": "ImageToMask", "inputs": {"image": ["1", 0], "channel": "alpha"}},
+        "3": {"class_type": "MaskPreview", "inputs": {"mask": ["2", 0]}},
+    });
+    let told = Bench::new().run(&graph).await;
+    let (_, place, exception, _) = failure(&told);
+    assert_eq!(
+        (place.as_str(), exception.as_str()),
+        ("2 ImageToMask", "IndexError")
+    );
+}
+
+#[tokio::test]
 async fn the_failure_that_is_told_is_that_of_the_first_node_in_order() {
     // The second failing node is done at once, the first only after a while: still the first is told.
     let gate = Gate::default();
