@@ -29,7 +29,9 @@ pub fn exception_type(error: &JobError) -> &str {
         JobErrorCode::OutOfMemory => "OOMError",
         JobErrorCode::WorkerLost => "DispatcherError",
         JobErrorCode::StorageQuotaExceeded => "StorageQuotaError",
-        JobErrorCode::SecretLost | JobErrorCode::EngineError => "ServiceError",
+        JobErrorCode::SecretLost | JobErrorCode::Timeout | JobErrorCode::EngineError => {
+            "ServiceError"
+        }
         JobErrorCode::NodeExecutionError => {
             error.exception_type.as_deref().unwrap_or("RuntimeError")
         }

@@ -76,6 +76,7 @@ pub fn status_word(job: &Job) -> &'static str {
                 JobErrorCode::NodeExecutionError
                 | JobErrorCode::OutOfMemory
                 | JobErrorCode::StorageQuotaExceeded
+                | JobErrorCode::Timeout
                 | JobErrorCode::EngineError,
             )
             | None => "error",

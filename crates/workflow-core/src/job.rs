@@ -52,7 +52,7 @@ pub struct Job {
     pub progress: Progress,
     /// What it made, in the order of commits.
     pub outputs: Vec<JobOutput>,
-    /// Why it failed.
+    /// Why it failed or expired.
     pub error: Option<JobError>,
     /// The caller's labels.
     pub metadata: Metadata,
@@ -139,7 +139,7 @@ pub enum IllegalEvent {
     Superseded,
 }
 
-/// Why a job failed.
+/// Why a job failed, or its time ran out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError {
     /// What kind of failure.
@@ -173,6 +173,8 @@ pub enum JobErrorCode {
     InvalidWorkflow,
     /// The account has used up the bytes that it may store.
     StorageQuotaExceeded,
+    /// The time that it may wait or run was over.
+    Timeout,
     /// The engine failed outside any node.
     EngineError,
 }
@@ -230,6 +232,7 @@ impl JobErrorCode {
             Self::SecretLost => "secret_lost",
             Self::InvalidWorkflow => "invalid_workflow",
             Self::StorageQuotaExceeded => "storage_quota_exceeded",
+            Self::Timeout => "timeout",
             Self::EngineError => "engine_error",
         }
     }
@@ -244,6 +247,7 @@ impl JobErrorCode {
             Self::SecretLost,
             Self::InvalidWorkflow,
             Self::StorageQuotaExceeded,
+            Self::Timeout,
         ];
         all.into_iter()
             .find(|code| code.name() == name)
@@ -272,6 +276,11 @@ impl JobError {
             JobErrorCode::WorkerLost,
             "the worker that ran this job was lost; submit the job again",
         )
+    }
+
+    fn timeout(what: &str) -> Self {
+        let advice = "submit it again, or ask for a higher limit";
+        Self::new(JobErrorCode::Timeout, format!("the job {what}; {advice}"))
     }
 }
 
@@ -372,7 +381,14 @@ impl Job {
                 self.end(Canceled, now)
             }
 
-            (Queued | Running, JobEvent::TimedOut { .. }) => self.end(Expired, now),
+            (Queued, JobEvent::TimedOut { .. }) => {
+                self.error = Some(JobError::timeout("waited for longer than a job may wait"));
+                self.end(Expired, now);
+            }
+            (Running, JobEvent::TimedOut { .. }) => {
+                self.error = Some(JobError::timeout("ran for longer than a job may run"));
+                self.end(Expired, now);
+            }
             (Canceling, JobEvent::TimedOut { .. }) => self.end(Canceled, now),
             (Succeeded | Canceled | Failed | Expired, JobEvent::TimedOut { .. }) => {
                 return Err(illegal);

@@ -127,6 +127,7 @@ pub(super) fn of_job(job: &Job, template: &Template) -> Failure {
         }
         JobErrorCode::StorageQuotaExceeded => failed(STORAGE_QUOTA.to_owned()),
         JobErrorCode::WorkerLost => failed("the run was lost".to_owned()),
+        JobErrorCode::Timeout => failed("the run did not finish in time".to_owned()),
         JobErrorCode::SecretLost | JobErrorCode::InvalidWorkflow | JobErrorCode::EngineError => {
             failed("the run failed".to_owned())
         }

@@ -431,6 +431,10 @@ async fn a_job_that_waited_too_long_expires(stores: Stores) {
     let reaped = stores.queue.reap(at(2), at(5)).await.expect("an answer");
     let expired: Vec<_> = reaped.iter().map(|job| (job.id, job.status)).collect();
     assert_eq!(expired, [(old.id, JobStatus::Expired)]);
+    let loaded = stores.jobs.load(&old.account, old.id, at(6)).await;
+    let loaded = loaded.expect("an answer").expect("it is kept");
+    let code = loaded.error.as_ref().map(|error| error.code);
+    assert_eq!(code, Some(JobErrorCode::Timeout));
     assert_eq!(
         stores.queue.depth().await.expect("an answer"),
         QueueDepth {

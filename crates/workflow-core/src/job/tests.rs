@@ -201,6 +201,29 @@ fn a_claim_that_is_lost_is_retried_once_and_not_after_an_output() {
 }
 
 #[test]
+fn a_job_whose_time_ran_out_says_whether_it_waited_or_ran() {
+    let told = |before: JobStatus| {
+        let mut job = job_that_is(before);
+        job.apply(JobEvent::TimedOut { epoch: Epoch(1) }, at(2))
+            .unwrap();
+        job.error.map(|error| (error.code, error.message))
+    };
+    let timeout = |what: &str| {
+        let message = format!("the job {what}; submit it again, or ask for a higher limit");
+        Some((JobErrorCode::Timeout, message))
+    };
+    assert_eq!(
+        told(JobStatus::Queued),
+        timeout("waited for longer than a job may wait")
+    );
+    assert_eq!(
+        told(JobStatus::Running),
+        timeout("ran for longer than a job may run")
+    );
+    assert_eq!(told(JobStatus::Canceling), None);
+}
+
+#[test]
 fn a_job_given_back_is_no_lost_attempt_whatever_it_committed() {
     let mut job = job_that_is(JobStatus::Running);
     job.outputs.push(output(0));
@@ -255,6 +278,8 @@ fn names_read_back() {
         "worker_lost",
         "secret_lost",
         "invalid_workflow",
+        "storage_quota_exceeded",
+        "timeout",
         "engine_error",
     ] {
         assert_eq!(JobErrorCode::from_name(code).name(), code);
@@ -330,7 +355,8 @@ impl Life {
         assert_eq!(last, runs);
         assert_eq!(after.worker.is_some(), after.epoch.0 > 0);
         assert_eq!(after.completed_at.is_some(), after.status.is_terminal());
-        assert_eq!(after.error.is_some(), after.status == JobStatus::Failed);
+        let has_reason = matches!(after.status, JobStatus::Failed | JobStatus::Expired);
+        assert_eq!(after.error.is_some(), has_reason);
 
         if step == Step::LoseLease && after.status == JobStatus::Queued {
             self.retries += 1;
