@@ -10,6 +10,7 @@ use asset_store::{AssetId, BlobHash};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
+use crate::validate::short;
 use crate::{NodeDefinition, NodeId};
 
 /// Most nodes a graph may have.
@@ -17,6 +18,10 @@ pub const MAX_NODES: usize = 50_000;
 
 /// Most bytes of a text in a graph, names of nodes and inputs included: far more than a prompt has. Files are uploaded.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
+
+/// Most bytes of a node's id in a graph that is submitted: far more than editors give. Every output, event and error of the node
+/// repeats it. Ids that a run makes of it are longer, and graphs that are kept already have what they have.
+pub const MAX_NODE_ID_BYTES: usize = 256;
 
 /// A submitted graph, not validated.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +41,7 @@ pub struct Node {
 }
 
 /// A submission that is no graph at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// Not an object of nodes.
     #[error("the workflow must be a JSON object that maps node ids to nodes")]
@@ -60,6 +65,16 @@ pub enum GraphError {
         "the workflow has a text of more than {MAX_TEXT_BYTES} bytes; shorten it, or upload it as a file"
     )]
     TextTooLong,
+    /// A node whose id is longer than [`MAX_NODE_ID_BYTES`].
+    #[error(
+        "the id of node '{beginning}' has {bytes} bytes and may have {MAX_NODE_ID_BYTES}; give the node a shorter id"
+    )]
+    NodeIdTooLong {
+        /// How the id begins.
+        beginning: String,
+        /// How long it is.
+        bytes: usize,
+    },
 }
 
 /// What stands in an input of a submitted node.
@@ -172,6 +187,18 @@ impl Graph {
                     .into_iter()
                     .map(|(id, node)| (id.as_str().into(), Node::read(node)))
                     .collect(),
+            }),
+        }
+    }
+
+    /// Refuses ids of nodes that are longer than [`MAX_NODE_ID_BYTES`].
+    pub(crate) fn check_ids(&self) -> Result<(), GraphError> {
+        let mut ids = self.nodes.keys().map(NodeId::as_str);
+        match ids.find(|id| id.len() > MAX_NODE_ID_BYTES) {
+            None => Ok(()),
+            Some(long) => Err(GraphError::NodeIdTooLong {
+                beginning: short(long),
+                bytes: long.len(),
             }),
         }
     }
@@ -303,6 +330,26 @@ mod tests {
         assert_eq!(
             Graph::from_value(Value::Object(many)),
             Err(GraphError::TooManyNodes)
+        );
+    }
+
+    #[test]
+    fn an_id_of_a_node_has_at_most_256_bytes() {
+        let graph = |id: &str| {
+            let mut nodes = Map::new();
+            nodes.insert(id.to_owned(), json!({"class_type": "X"}));
+            Graph::from_value(Value::Object(nodes)).expect("what is stored is read")
+        };
+        let longest = "ä".repeat(MAX_NODE_ID_BYTES / 2);
+        assert_eq!(graph(&longest).check_ids(), Ok(()));
+        let refused = graph(&(longest + "x")).check_ids();
+        let told = refused.expect_err("one byte too many").to_string();
+        let beginning = "ä".repeat(80);
+        assert_eq!(
+            told,
+            format!(
+                "the id of node '{beginning}...' has 257 bytes and may have 256; give the node a shorter id"
+            )
         );
     }
 

@@ -50,8 +50,8 @@ pub use engine::{
 pub use engines::{Engines, NamedEngine};
 pub use fair_queue::{FairQueue, Next, QueuedAs, turn};
 pub use graph::{
-    AssetReference, Graph, GraphError, Input, MAX_NODES, MAX_TEXT_BYTES, Node, NodeInput,
-    ResolvedFile, ResolvedFiles, ValidGraph, ValidNode,
+    AssetReference, Graph, GraphError, Input, MAX_NODE_ID_BYTES, MAX_NODES, MAX_TEXT_BYTES, Node,
+    NodeInput, ResolvedFile, ResolvedFiles, ValidGraph, ValidNode,
 };
 pub use hub::{
     AccountEvent, AccountFollower, AccountNews, AccountTold, Follower, Hub, JobChange, Live,

@@ -24,6 +24,7 @@ use crate::{
 use walk::Walk;
 
 pub use comfyui::{ComfyuiNeed, comfyui_classes, needs_comfyui_worker};
+pub(crate) use text::short;
 
 /// Everything the validator found.
 #[derive(Clone, Debug)]

@@ -34,6 +34,7 @@ impl Read {
         let value: Value = serde_json::from_slice(text).map_err(|_| GraphError::NotAnObject)?;
         let fingerprint = fingerprint(&value, &submission.metadata);
         let graph = Graph::from_value(value)?;
+        graph.check_ids()?;
         if has_long {
             let found = Validation::of_long_texts(&graph);
             let found = found.ok_or(GraphError::TextTooLong)?;

@@ -190,7 +190,7 @@ impl ValidationError {
                 format!("links to slot {} of node '{}', which has no such output", slot.unwrap_or_default(), short(node))
             }
             ValidationErrorKind::ReturnTypeMismatch { received_type, linked_node, slot } => {
-                format!("takes {}, but slot {slot} of node '{linked_node}' gives {received_type}", self.io_type())
+                format!("takes {}, but slot {slot} of node '{}' gives {received_type}", self.io_type(), short(linked_node.as_str()))
             }
             ValidationErrorKind::InvalidInputType { .. } => self.wanted(),
             ValidationErrorKind::ValueSmallerThanMin => {
@@ -338,7 +338,7 @@ fn list_text(choices: &[String]) -> String {
 fn cycle_text(cycle: &[(NodeId, String)], complete: bool) -> String {
     let mut parts: Vec<String> = cycle
         .iter()
-        .map(|(id, class)| format!("{id} ({class})"))
+        .map(|(id, class)| format!("{} ({})", short(id.as_str()), short(class)))
         .collect();
     parts.extend(if complete {
         parts.first().cloned()
@@ -349,7 +349,7 @@ fn cycle_text(cycle: &[(NodeId, String)], complete: bool) -> String {
 }
 
 /// A text that is quoted in a sentence, cut where it would drown it.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(MOST_QUOTED) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),

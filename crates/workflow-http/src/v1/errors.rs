@@ -326,7 +326,7 @@ fn of_jobs(error: &JobsError) -> Answer {
         JobsError::Graph(error @ GraphError::UiFormat) => {
             refused("missing_node_type", &error.to_string(), "Node ID '#nodes'".to_owned())
         }
-        JobsError::Graph(error @ (GraphError::TooLarge(_) | GraphError::TextTooLong)) => {
+        JobsError::Graph(error @ (GraphError::TooLarge(_) | GraphError::TextTooLong | GraphError::NodeIdTooLong { .. })) => {
             refused("invalid_prompt", "The prompt is invalid", error.to_string())
         }
         JobsError::Graph(error @ GraphError::TooManyNodes) => {

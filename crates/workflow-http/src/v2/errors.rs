@@ -312,7 +312,8 @@ fn of_jobs(error: &JobsError) -> Answer {
             | GraphError::Empty
             | GraphError::TooManyNodes
             | GraphError::TooLarge(_)
-            | GraphError::TextTooLong),
+            | GraphError::TextTooLong
+            | GraphError::NodeIdTooLong { .. }),
         ) => plain(unprocessable, "invalid_workflow", error.to_string()),
         JobsError::Invalid(validation) => {
             let (message, details) = problems::of_validation(validation);

@@ -67,6 +67,11 @@ fn samples() -> Vec<ApiError> {
         IntakeError::from(json_text::TooLarge::Values).into(),
         IntakeError::from(workflow_core::Abandoned).into(),
         JobsError::Graph(GraphError::TextTooLong).into(),
+        JobsError::Graph(GraphError::NodeIdTooLong {
+            beginning: "x...".to_owned(),
+            bytes: 257,
+        })
+        .into(),
         JobsError::Abandoned(workflow_core::Abandoned).into(),
         NotJson::Missing.into(),
         MultipartError::NotMultipart.into(),
