@@ -96,7 +96,7 @@ impl Telling {
                     let mut item = serde_json::to_value(&item).unwrap_or_default();
                     // There may be thousands of them: who wants them reads the job.
                     item.as_object_mut().map(|fields| fields.remove("outputs"));
-                    return Some(sse::event("job", &item.to_string()));
+                    return Some(reply::event("job", &item));
                 }
             }
         }

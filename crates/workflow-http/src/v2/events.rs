@@ -12,7 +12,6 @@ use futures_util::{Stream, stream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Response, StatusCode};
 use hyper_kit::{Body, sse};
-use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{Follower, JobId, JobStatus, JobView, Jobs, Timer};
@@ -156,14 +155,16 @@ impl Teller {
                         Some(view) => view.queue_position,
                         None => self.queue_position(id, *status).await,
                     };
-                    event("status", &StatusBody::live(*status, position))
+                    reply::event("status", &StatusBody::live(*status, position))
                 }
-                News::Progress(progress) => event("progress", &ProgressBody::from(progress)),
+                News::Progress(progress) => reply::event("progress", &ProgressBody::from(progress)),
                 News::Output(output) => {
-                    event("output", &OutputBody::new(output, id, &self.links, now))
+                    reply::event("output", &OutputBody::new(output, id, &self.links, now))
                 }
-                News::Preview(preview) => event("preview", &PreviewBody::from(&**preview)),
-                News::Over(job) => event("status", &StatusBody::terminal(job, &self.links, now)),
+                News::Preview(preview) => reply::event("preview", &PreviewBody::from(&**preview)),
+                News::Over(job) => {
+                    reply::event("status", &StatusBody::terminal(job, &self.links, now))
+                }
             };
             frames.extend_from_slice(&frame);
         }
@@ -178,9 +179,4 @@ impl Teller {
         let view = self.jobs.get(&self.account, id, self.clock.now()).await;
         view.ok().and_then(|view| view.queue_position)
     }
-}
-
-fn event<T: Serialize>(name: &'static str, payload: &T) -> Bytes {
-    let data = serde_json::to_string(payload).expect("wire structs have only text keys");
-    sse::event(name, &data)
 }
