@@ -234,6 +234,8 @@ async fn an_account_has_a_bounded_number_of_streams() {
     let refused = server.get(&path).await;
     refused.is_error(429, "too_many_streams");
     assert_eq!(refused.header("retry-after"), Some("1"));
+    let unknown = "/api/v2/jobs/00000000-0000-7000-8000-000000000000/events";
+    server.get(unknown).await.is_error(404, "not_found");
     drop(first);
     follow(&server, id).await;
 }

@@ -43,12 +43,13 @@ pub(crate) async fn follow(call: &Call<'_>) -> Result<Response<Body>, ApiError> 
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         return Ok(response);
     }
+    let followed = service.jobs.follow(&principal.account, id, call.now);
+    let (view, mut follower) = followed.await?;
+    // Only now: a job that is not there is that, however many streams are open.
     let slot = call
         .streams
         .open(&principal.account, principal.tier.streams);
     let slot = slot.ok_or(ApiError::TooManyStreams)?;
-    let followed = service.jobs.follow(&principal.account, id, call.now);
-    let (view, mut follower) = followed.await?;
     let (cursor, first) = StreamCursor::begin(&view, &follower.latest());
     let teller = Teller {
         jobs: service.jobs.clone(),
