@@ -23,7 +23,7 @@ mod together;
 
 use std::sync::Arc;
 
-use accounts::AccountId;
+use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::Timestamp;
@@ -99,6 +99,23 @@ impl PgJobs {
         Ok(found.remove(&id).filter(is_visible))
     }
 
+    async fn find_claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<(Fingerprint, Arc<Job>)>, DatabaseError> {
+        let connection = self.shared.database.connection().await?;
+        let asked = std::iter::once((account, digest));
+        let claimed = beside::claimed_keys(&connection, asked, now).await?;
+        drop(connection);
+        let Some(key) = claimed.into_values().next() else {
+            return Ok(None);
+        };
+        let found = self.find(account, key.job, now).await?;
+        Ok(found.map(|row| (key.fingerprint, Arc::new(row.job))))
+    }
+
     async fn find_body(
         &self,
         account: &AccountId,
@@ -131,6 +148,16 @@ impl PgJobs {
 impl JobStore for PgJobs {
     async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
         self.inserts.write((new, now)).await
+    }
+
+    async fn claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<(Fingerprint, Arc<Job>)>, StoreError> {
+        let claimed = self.find_claimed(account, digest, now).await;
+        claimed.map_err(unavailable)
     }
 
     async fn load(

@@ -15,7 +15,7 @@ mod rows;
 
 use std::sync::Arc;
 
-use accounts::AccountId;
+use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -300,6 +300,21 @@ impl JobStore for SqliteJobs {
             insert::insert(rows, &live_jobs, new, now)
         });
         inserted.await.map_err(unavailable)
+    }
+
+    async fn claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<(Fingerprint, Arc<Job>)>, StoreError> {
+        let (of, digest) = (account.clone(), *digest);
+        let claimed = self.read(move |rows| beside::claimed_key(rows, &of, &digest, now));
+        let Some(claimed) = claimed.await? else {
+            return Ok(None);
+        };
+        let job = self.load(account, claimed.job, now).await?;
+        Ok(job.map(|job| (claimed.fingerprint, job)))
     }
 
     async fn load(

@@ -4,6 +4,7 @@ mod checked;
 mod error;
 mod explain;
 mod judge;
+mod replay;
 mod submit;
 
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::{
     Abandoned, AccountFollower, BlockingPool, Durability, EngineName, Engines, Follower, Hub, Job,
     JobBody, JobChange, JobCursor, JobEvent, JobId, JobLog, JobQuery, JobQueue, JobStatus,
     JobStore, NodeCatalog, NodeErrors, NodeId, Progress, RunReport, SaveJob, SaveOutcome, Secrets,
-    Timer,
+    StoreError, Timer,
 };
 
 pub use error::JobsError;
@@ -188,7 +189,7 @@ impl Jobs {
             .load(account, id, now)
             .await?
             .ok_or(JobsError::NotFound)?;
-        self.view(job).await
+        self.view(job, now).await
     }
 
     /// One page of jobs, newest first: each job exactly once, however many come meanwhile.
@@ -211,7 +212,7 @@ impl Jobs {
         });
         let mut jobs = Vec::with_capacity(found.len());
         for job in found {
-            jobs.push(self.view(job).await?);
+            jobs.push(self.view(job, now).await?);
         }
         Ok(JobPage { jobs, next })
     }
@@ -306,7 +307,7 @@ impl Jobs {
             job.apply(JobEvent::CancelRequested, now)
                 .map_err(|_| JobsError::NotFound)?;
             if job.status == before.status {
-                return self.view(before).await;
+                return self.view(before, now).await;
             }
             let save = SaveJob {
                 job,
@@ -320,7 +321,7 @@ impl Jobs {
                     self.ports.secrets.forget(id);
                 }
                 self.ports.hub.publish(id, JobChange::Saved(job.clone()));
-                return self.view(job).await;
+                return self.view(job, now).await;
             }
         }
     }
@@ -406,16 +407,28 @@ impl Jobs {
         }
     }
 
-    async fn view(&self, job: Arc<Job>) -> Result<JobView, JobsError> {
-        let queue_position = match job.status {
-            JobStatus::Queued => self.ports.queue.position(&job.account, job.id).await?,
+    async fn position(&self, job: &Job) -> Result<Option<u64>, StoreError> {
+        match job.status {
+            JobStatus::Queued => self.ports.queue.position(&job.account, job.id).await,
             JobStatus::Running
             | JobStatus::Canceling
             | JobStatus::Succeeded
             | JobStatus::Canceled
             | JobStatus::Failed
-            | JobStatus::Expired => None,
-        };
+            | JobStatus::Expired => Ok(None),
+        }
+    }
+
+    async fn view(&self, mut job: Arc<Job>, now: Timestamp) -> Result<JobView, JobsError> {
+        let mut queue_position = self.position(&job).await?;
+        if job.status == JobStatus::Queued && queue_position.is_none() {
+            // It left the queue between the two looks: it is told as it is after that.
+            let newer = self.ports.store.load(&job.account, job.id, now).await?;
+            if let Some(newer) = newer {
+                queue_position = self.position(&newer).await?;
+                job = newer;
+            }
+        }
         let live = if job.status.is_terminal() {
             None
         } else {

@@ -166,11 +166,7 @@ impl Rows {
     fn facts(&self, insert: &InsertJob, records: &RecordRows, now: Timestamp) -> InsertFacts {
         let account = &insert.job.account;
         let claim = insert.claim.as_ref();
-        let known_key = claim.and_then(|claim| {
-            let key = self.keys.get(&(account.clone(), claim.digest))?;
-            let known = self.live(account, key.job, now)?;
-            Some((key.fingerprint, Arc::clone(&known.job)))
-        });
+        let known_key = claim.and_then(|claim| self.claimed(account, &claim.digest, now));
         let mut inputs = insert.inputs.iter();
         InsertFacts {
             known_key,
@@ -182,6 +178,17 @@ impl Rows {
                 .find(|id| records.get(account, **id, now).is_none())
                 .copied(),
         }
+    }
+
+    fn claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Option<(Fingerprint, Arc<Job>)> {
+        let key = self.keys.get(&(account.clone(), *digest))?;
+        let known = self.live(account, key.job, now)?;
+        Some((key.fingerprint, Arc::clone(&known.job)))
     }
 
     fn save(&mut self, save: SaveJob, records: &mut RecordRows) -> SaveOutcome {
@@ -359,6 +366,15 @@ impl JobStore for MemoryJobs {
         now: Timestamp,
     ) -> Result<InsertJobOutcome, StoreError> {
         Ok(self.with(|rows, records| rows.insert(insert, records, now)))
+    }
+
+    async fn claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<(Fingerprint, Arc<Job>)>, StoreError> {
+        Ok(self.with(|rows, _| rows.claimed(account, digest, now)))
     }
 
     async fn load(

@@ -4,7 +4,7 @@ mod rules;
 
 use std::sync::Arc;
 
-use accounts::AccountId;
+use accounts::{AccountId, Fingerprint};
 use asset_store::{AssetId, BoxError, KeyClaim};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -226,6 +226,14 @@ pub trait JobStore: Send + Sync + 'static {
         insert: InsertJob,
         now: Timestamp,
     ) -> Result<InsertJobOutcome, StoreError>;
+
+    /// What a key of the account stands for: the fingerprint of the request that claimed it, and its job as it was last saved.
+    async fn claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<(Fingerprint, Arc<Job>)>, StoreError>;
 
     /// A job as it was last saved.
     async fn load(

@@ -256,9 +256,6 @@ impl Api for Inner {
         if !principal.scopes.allow(scope) {
             return Err(ApiError::MissingScope(scope));
         }
-        if operation.runs() && !principal.subscribed {
-            return Err(ApiError::SubscriptionInactive);
-        }
         let base = config
             .address
             .of_request(&head.uri, &head.headers, connection);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounts::AccountId;
+use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
 use installation::JobRows;
 use jiff::Timestamp;
@@ -46,6 +46,17 @@ impl JobStore for OddJobs {
     ) -> Result<InsertJobOutcome, StoreError> {
         let inserted = self.inner.store.insert(insert, now);
         self.jitter.around(inserted).await
+    }
+
+    async fn claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<(Fingerprint, Arc<Job>)>, StoreError> {
+        let claimed = self.inner.store.claimed(account, digest, now);
+        let claimed = self.jitter.around(claimed).await?;
+        Ok(claimed.map(|(fingerprint, job)| (fingerprint, self.shown(job))))
     }
 
     async fn load(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use accounts::Fingerprint;
+use accounts::{AccountId, Fingerprint};
 use bytes::Bytes;
 use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
@@ -204,14 +204,11 @@ pub(super) async fn claim_keys(
 /// The keys of submissions that were claimed before, by account and digest, and the jobs they stand for, unless those are expired.
 pub(super) async fn claimed_keys(
     rows: &impl GenericClient,
-    inserts: &[InsertJob],
+    asked: impl Iterator<Item = (&AccountId, &[u8; 32])>,
     now: Timestamp,
 ) -> Result<HashMap<(String, Vec<u8>), ClaimedKey>, DatabaseError> {
-    let keyed = inserts.iter().filter_map(|insert| {
-        let claim = insert.claim.as_ref()?;
-        Some((insert.job.account.as_str(), &claim.digest[..]))
-    });
-    let (accounts, digests): (Vec<&str>, Vec<&[u8]>) = keyed.unzip();
+    let asked = asked.map(|(account, digest)| (account.as_str(), &digest[..]));
+    let (accounts, digests): (Vec<&str>, Vec<&[u8]>) = asked.unzip();
     if accounts.is_empty() {
         return Ok(HashMap::new());
     }

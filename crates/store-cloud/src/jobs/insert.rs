@@ -79,7 +79,11 @@ async fn facts(
     accounts.sort_unstable();
     accounts.dedup();
     lock(transaction, &accounts).await?;
-    let keys = beside::claimed_keys(transaction, inserts, now).await?;
+    let claims = inserts.iter().filter_map(|insert| {
+        let claim = insert.claim.as_ref()?;
+        Some((&insert.job.account, &claim.digest))
+    });
+    let keys = beside::claimed_keys(transaction, claims, now).await?;
     let keyed: Vec<Uuid> = keys.values().map(|key| key.job.0).collect();
     let keyed = match keyed.is_empty() {
         true => HashMap::new(),

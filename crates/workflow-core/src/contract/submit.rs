@@ -4,8 +4,13 @@ use super::*;
 use crate::{JobLog, NodeEvent, RunReport};
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 11] = [
+pub(super) const RULES: [Rule; 12] = [
     |stores| Box::pin(a_job_reads_back_whole_and_only_in_its_account(stores)),
+    |stores| {
+        Box::pin(a_key_tells_its_request_and_its_job_while_the_job_is_kept(
+            stores,
+        ))
+    },
     |stores| Box::pin(the_same_key_and_request_give_the_job_back(stores)),
     |stores| Box::pin(submissions_at_once_with_one_key_make_one_job(stores)),
     |stores| Box::pin(what_a_key_stands_for_is_told_without_any_room(stores)),
@@ -75,6 +80,31 @@ async fn a_job_reads_back_whole_and_only_in_its_account(stores: Stores) {
             .expect("the queue answers"),
         None
     );
+}
+
+async fn a_key_tells_its_request_and_its_job_while_the_job_is_kept(stores: Stores) {
+    let claimed = async |name: &str, key: u8, now: Timestamp| {
+        let found = stores.jobs.claimed(&account(name), &[key; 32], now).await;
+        found.expect("the store answers")
+    };
+    let input = upload(&stores, 1, "a").await;
+    let insert = InsertJob {
+        inputs: vec![input],
+        ..keyed(insert_of(1, "a"), 7, 1)
+    };
+    assert_eq!(claimed("a", 7, at(2)).await, None);
+    let job = submit(&stores, insert).await;
+    let told = |job: &Arc<Job>| Some((Fingerprint([1; 32]), Arc::clone(job)));
+    assert_eq!(claimed("a", 7, at(2)).await, told(&job));
+    assert_eq!(claimed("a", 8, at(2)).await, None);
+    assert_eq!(claimed("b", 7, at(2)).await, None);
+
+    // The job is over and what it read is gone: the key stands for it all the same.
+    let over = apply(&stores, &job, JobEvent::CancelRequested, Vec::new(), at(3)).await;
+    let removed = stores.records.remove(&account("a"), input, at(4)).await;
+    assert!(matches!(removed, Ok(Removal::Removed)), "{removed:?}");
+    assert_eq!(claimed("a", 7, at(5)).await, told(&over));
+    assert_eq!(claimed("a", 7, over.expires_at).await, None);
 }
 
 async fn the_same_key_and_request_give_the_job_back(stores: Stores) {

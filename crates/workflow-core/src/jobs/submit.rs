@@ -88,29 +88,18 @@ impl Jobs {
         replayed.ok_or(JobsError::RateLimited(used_up))
     }
 
-    /// Answers a submission that was taken in before, by its key, and takes in no new one: `None`.
-    ///
-    /// # Errors
-    /// As [`Jobs::submit`].
-    pub async fn replay(
-        &self,
-        submission: Submission,
-        now: Timestamp,
-    ) -> Result<Option<Submitted>, JobsError> {
-        // Without room a store inserts nothing, and still answers what a key stands for.
-        match self.take_in(submission, 0, now).await {
-            Err(JobsError::QueueFull { .. }) => Ok(None),
-            answered => answered.map(Some),
-        }
-    }
-
-    async fn take_in(
+    pub(super) async fn take_in(
         &self,
         submission: Submission,
         room: u32,
         now: Timestamp,
     ) -> Result<Submitted, JobsError> {
-        let catalog = self.catalog()?;
+        let (catalog, unready) = match self.catalog() {
+            Ok(catalog) => (catalog, None),
+            // What its key may stand for is told before that.
+            Err(error) if submission.key.is_some() => (NodeCatalog::default(), Some(error)),
+            Err(error) => return Err(error),
+        };
         let bytes = submission.workflow.len();
         let read = self.aside(bytes, move || {
             let read = Read::of(&submission, &catalog);
@@ -122,6 +111,12 @@ impl Jobs {
             fingerprint,
             references,
         } = read?;
+        if let Some(known) = self.known(&submission, fingerprint, now).await? {
+            return Ok(known);
+        }
+        if let Some(unready) = unready {
+            return Err(unready);
+        }
         let files = self.resolve(&submission, references, now).await?;
         let (calls_partners, engines) = (self.calls_partners, self.ports.engines.clone());
         let checked = self.aside(bytes, move || {
@@ -234,8 +229,10 @@ impl Jobs {
                 }
                 let queued = JobChange::Saved(Arc::clone(&job));
                 self.ports.hub.publish(id, queued);
+                // Before a worker hears of it and takes it, so that its place in the queue can be told.
+                let view = self.view(job, now).await;
                 self.ports.hub.ring();
-                let view = self.view(job).await?;
+                let view = view?;
                 if takes_at_once && let Some(refusal) = self.verdict(id, &mut follower).await? {
                     return Err(JobsError::Refused(Box::new(refusal)));
                 }
@@ -246,7 +243,7 @@ impl Jobs {
                 })
             }
             InsertJobOutcome::Replayed(job) => Ok(Submitted {
-                view: self.view(job).await?,
+                view: self.view(job, now).await?,
                 replayed: true,
                 node_errors: errors,
             }),

@@ -231,6 +231,8 @@ struct Faulty {
     absences: AtomicUsize,
     /// How many saves it does without an answer.
     lost_answers: AtomicUsize,
+    /// What the next load gives: a job as it was before the last save.
+    stale: Mutex<Option<Arc<Job>>>,
 }
 
 #[async_trait]
@@ -243,12 +245,24 @@ impl JobStore for Faulty {
         self.inner.insert(insert, now).await
     }
 
+    async fn claimed(
+        &self,
+        account: &AccountId,
+        digest: &[u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<(accounts::Fingerprint, Arc<Job>)>, StoreError> {
+        self.inner.claimed(account, digest, now).await
+    }
+
     async fn load(
         &self,
         account: &AccountId,
         id: JobId,
         now: Timestamp,
     ) -> Result<Option<Arc<Job>>, StoreError> {
+        if let Some(stale) = self.stale.lock().expect("no test panics with it").take() {
+            return Ok(Some(stale));
+        }
         self.inner.load(account, id, now).await
     }
 
@@ -347,6 +361,7 @@ impl Bench {
             failures: AtomicUsize::new(0),
             absences: AtomicUsize::new(0),
             lost_answers: AtomicUsize::new(0),
+            stale: Mutex::default(),
         });
         let (sender, begun) = mpsc::unbounded_channel();
         let available = Arc::new(Mutex::new(Availability::Ready));

@@ -37,10 +37,10 @@ const OPERATION: &str = "jobs";
 pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     let headers = &call.head.headers;
     let key = idempotency::read(headers, OPERATION)?;
-    let pays = call.service.can_pay(&call.principal, call.now).await?;
-    if !pays && key.is_none() {
-        return Err(ApiError::InsufficientCredits);
-    }
+    let barred = match (barred(call).await?, key) {
+        (Some(reason), None) => return Err(reason),
+        (barred, _) => barred,
+    };
     media::expect_json(headers)?;
     let bytes = call.read(body).await?;
     // The room that it has is kept until the job is in: until then there are copies and trees of it.
@@ -64,11 +64,13 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         trace: TraceContext::current(),
     };
     let jobs = call.service.jobs_of(&call.principal);
-    let submitted = if pays {
-        jobs.submit(submission, call.now).await.map(Some)
-    } else {
+    let submitted = match barred {
+        None => jobs.submit(submission, call.now).await.map(Ok),
         // What was taken in before costs nothing to be told again.
-        jobs.replay(submission, call.now).await
+        Some(reason) => {
+            let replayed = jobs.replay(submission, call.now).await;
+            replayed.map(|replayed| replayed.ok_or(reason))
+        }
     };
     let submitted = match submitted {
         Err(error @ JobsError::Graph(GraphError::NotAnObject)) => {
@@ -77,10 +79,9 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
             let unreadable = unreadable.map_err(JobsError::from)?;
             return Err(unreadable.unwrap_or(error.into()));
         }
-        submitted => submitted?,
+        submitted => submitted??,
     };
     drop((parsed.room, bytes));
-    let submitted = submitted.ok_or(ApiError::InsufficientCredits)?;
     let body = JobBody::new(&submitted.view, &call.links, call.now);
     let mut response = reply::json(StatusCode::CREATED, &body);
     if submitted.replayed {
@@ -88,6 +89,15 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         headers.insert(idempotency::REPLAYED, idempotency::YES);
     }
     Ok(response)
+}
+
+/// Why the account may run nothing new now, if it may not.
+async fn barred(call: &Call<'_>) -> Result<Option<ApiError>, ApiError> {
+    if !call.principal.subscribed {
+        return Ok(Some(ApiError::SubscriptionInactive));
+    }
+    let pays = call.service.can_pay(&call.principal, call.now).await?;
+    Ok((!pays).then_some(ApiError::InsufficientCredits))
 }
 
 /// GET /jobs: one page, newest first.

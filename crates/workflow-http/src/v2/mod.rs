@@ -119,11 +119,6 @@ impl Operation {
             Self::GetDocument => None,
         }
     }
-
-    /// Whether it takes something new in that costs a run: only then does it need an active subscription.
-    pub(crate) fn runs(self) -> bool {
-        self == Self::SubmitJob
-    }
 }
 
 /// Runs an operation of a caller who may.

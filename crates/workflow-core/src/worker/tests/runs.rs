@@ -35,6 +35,24 @@ async fn a_job_runs_and_what_it_made_is_a_record() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_claimed_while_it_is_looked_at_is_told_as_it_is_then() {
+    let bench = Bench::new([Script::Hang]);
+    let id = bench.submit(1, None).await;
+    let queued = bench.job(id).await;
+    let looked = bench.while_running(async {
+        bench.begun().await;
+        *bench.store.stale.lock().expect("no test panics with it") = Some(queued);
+        let account = AccountId::local();
+        bench.jobs.get(&account, id, bench.timer.now()).await
+    });
+    let view = looked.await.expect("the job is there");
+    assert_eq!(
+        (view.job.status, view.queue_position),
+        (JobStatus::Running, None)
+    );
+}
+
+#[tokio::test]
 async fn jobs_wait_while_the_engine_is_not_available() {
     for availability in [Availability::NotReady, Availability::Stopped] {
         let bench = Bench::new([Script::Finish]);
