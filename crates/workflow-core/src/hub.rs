@@ -20,7 +20,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Changes, Job, JobId, JobStatus, NodeEvent, NodeId, OneReplica, Progress};
+use crate::{Changes, Job, JobId, JobLog, JobStatus, NodeEvent, NodeId, OneReplica, Progress};
 
 use account::AccountRing;
 pub use account::{AccountEvent, AccountFollower, AccountNews, AccountTold};
@@ -96,7 +96,7 @@ pub struct Hub {
 type OnEnd = Box<dyn Fn(&Job) + Send + Sync>;
 
 /// What is published, behind one lock, so that all followers hear things in one order.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Topics {
     jobs: HashMap<JobId, Topic>,
     accounts: HashMap<AccountId, Arc<AccountRing>>,
@@ -105,7 +105,7 @@ struct Topics {
 }
 
 /// What is published of one job.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Topic {
     /// Whose it is, once that was told.
     account: Option<AccountId>,
@@ -114,7 +114,12 @@ struct Topic {
     is_answerable: bool,
     /// What stops its run in this process.
     run: Option<CancellationToken>,
+    /// What takes down what that run wrote so far.
+    log: Option<TakeLog>,
 }
+
+/// Gives the log of a run that is under way; `None` once it is not, or while it has written nothing.
+type TakeLog = Arc<dyn Fn() -> Option<JobLog> + Send + Sync>;
 
 impl Follower {
     /// The newest snapshot, marked as seen.
@@ -219,6 +224,24 @@ impl Hub {
         if topic.live.borrow().job.as_deref().is_some_and(is_to_stop) {
             run.cancel();
         }
+    }
+
+    /// Has the log of a run that is under way taken so, as long as the job, whose claim was published, is not over. It must not
+    /// block.
+    pub(crate) fn offer_log(
+        &self,
+        id: JobId,
+        log: impl Fn() -> Option<JobLog> + Send + Sync + 'static,
+    ) {
+        if let Some(topic) = self.topics().jobs.get_mut(&id) {
+            topic.log = Some(Arc::new(log));
+        }
+    }
+
+    /// What the run of a job wrote so far, if it is under way in this process.
+    pub(crate) fn log(&self, id: JobId) -> Option<JobLog> {
+        let log = self.topics().jobs.get(&id)?.log.clone()?;
+        log()
     }
 
     /// Says that the submission of a job that is followed waits for the verdict of the worker that takes it.

@@ -268,7 +268,7 @@ impl Jobs {
         })
     }
 
-    /// What a job's run wrote, if it wrote anything yet.
+    /// What a job's run wrote, if it wrote anything yet. Of a run that is under way only the process knows that has it.
     ///
     /// # Errors
     /// As [`Jobs::get`].
@@ -278,12 +278,16 @@ impl Jobs {
         id: JobId,
         now: Timestamp,
     ) -> Result<Option<JobLog>, JobsError> {
-        self.ports
-            .store
-            .load(account, id, now)
-            .await?
-            .ok_or(JobsError::NotFound)?;
-        Ok(self.ports.store.log(account, id, now).await?)
+        let job = self.ports.store.load(account, id, now).await?;
+        let job = job.ok_or(JobsError::NotFound)?;
+        let live = match job.status.is_terminal() {
+            true => None,
+            false => self.ports.hub.log(id),
+        };
+        match live {
+            Some(live) => Ok(Some(live)),
+            None => Ok(self.ports.store.log(account, id, now).await?),
+        }
     }
 
     /// Asks a job to stop. A queued one is canceled at once, a running one soon, a finished one stays as it is.

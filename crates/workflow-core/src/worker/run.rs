@@ -78,6 +78,11 @@ impl Worker {
         self.publish(&claim.job);
         // The job may have been canceled between the claim and now.
         self.ports.hub.stop_if_canceled(id, &cancel);
+        let (written, timer) = (Arc::downgrade(&sink), Arc::clone(&self.timer));
+        self.ports.hub.offer_log(id, move || {
+            let log = written.upgrade()?.log(timer.now(), false);
+            (!log.text.is_empty()).then_some(log)
+        });
 
         let mut stop = None;
         let result = {

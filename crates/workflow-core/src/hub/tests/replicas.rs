@@ -171,7 +171,7 @@ async fn followers_hear_of_another_replica_in_order() {
     }
     drop(follower);
     let topics = hub.topics();
-    assert!(topics.jobs.is_empty(), "{:?}", topics.jobs);
+    assert!(topics.jobs.is_empty(), "{:?}", topics.jobs.keys());
 }
 
 #[tokio::test]

@@ -53,6 +53,29 @@ async fn a_job_that_is_claimed_while_it_is_looked_at_is_told_as_it_is_then() {
 }
 
 #[tokio::test]
+async fn the_log_of_a_run_is_told_while_it_runs() {
+    let bench = Bench::new([Script::Hang]);
+    let (id, account) = (bench.submit(1, None).await, AccountId::local());
+    let log = async || {
+        let log = bench.jobs.log(&account, id, bench.timer.now()).await;
+        let log = log.expect("an answer");
+        log.map(|log| (log.text, log.complete))
+    };
+    assert_eq!(log().await, None, "it has not begun");
+    let text = "node 1 (Known)\n".to_owned();
+    let running = bench.while_running(async {
+        bench.begun().await;
+        let running = log().await;
+        let canceled = bench.jobs.cancel(&account, id, bench.timer.now()).await;
+        canceled.expect("an answer");
+        bench.ended(id).await;
+        running
+    });
+    assert_eq!(running.await, Some((text.clone(), false)));
+    assert_eq!(log().await, Some((text, true)));
+}
+
+#[tokio::test]
 async fn jobs_wait_while_the_engine_is_not_available() {
     for availability in [Availability::NotReady, Availability::Stopped] {
         let bench = Bench::new([Script::Finish]);
