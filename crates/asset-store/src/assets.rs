@@ -389,7 +389,13 @@ impl Assets {
     ) -> Result<Created, AssetsError> {
         let claim = upload.key.map(|digest| KeyClaim {
             digest,
-            fingerprint: fingerprint(&upload, &hash),
+            fingerprint: match rule {
+                // Its type is that of the bytes, which the account's newest record says and not the request.
+                InsertRule::FromHash => fingerprint(&upload, "", &hash),
+                InsertRule::Upload | InsertRule::FreeName => {
+                    fingerprint(&upload, &upload.content_type, &hash)
+                }
+            },
             expires_at: now.saturating_add(KEY_LIFETIME).unwrap_or(Timestamp::MAX),
         });
         let asset = Asset {
@@ -447,14 +453,14 @@ impl Assets {
 }
 
 /// What an upload asked for: its fields and its content.
-fn fingerprint(upload: &Upload, hash: &BlobHash) -> Fingerprint {
+fn fingerprint(upload: &Upload, content_type: &str, hash: &BlobHash) -> Fingerprint {
     let mut hasher = blake3::Hasher::new_derive_key("easel upload fingerprint v1");
     hasher.update(hash.as_bytes());
     let path = upload.file_path.as_ref().map_or("", FilePath::as_str);
     let expires_in = upload
         .expires_in
         .map_or_else(String::new, |span| span.as_secs().to_string());
-    let fields = [upload.content_type.as_str(), path, &expires_in];
+    let fields = [content_type, path, &expires_in];
     for field in fields
         .into_iter()
         .chain(upload.tags.iter().map(String::as_str))

@@ -360,6 +360,38 @@ async fn an_upload_under_one_key_is_made_once() {
 }
 
 #[tokio::test]
+async fn a_key_of_from_hash_outlives_uploads_of_the_same_bytes() {
+    let server = server();
+    let asset = server.upload("x.png", "bytes").await;
+    let body = json!({ "hash": asset["hash"], "file_path": "again.png" }).to_string();
+    let send = async || {
+        let headers = [
+            ("content-type", "application/json"),
+            ("idempotency-key", "k"),
+        ];
+        let path = "/api/v2/assets/from-hash";
+        server
+            .send(Method::POST, path, &headers, body.clone())
+            .await
+    };
+    let first = send().await;
+    assert_eq!(first.status, 201);
+    let other = [("content_type", "text/plain"), ("file_path", "x.txt")];
+    let (kind, other) = form(&other, Some("bytes"));
+    let headers = [("content-type", kind.as_str())];
+    let upload = server.send(Method::POST, "/api/v2/assets", &headers, other);
+    assert_eq!(upload.await.json()["content_type"], "text/plain");
+    let again = send().await;
+    assert_eq!(
+        (again.status.as_u16(), again.header("idempotent-replayed")),
+        (200, Some("true")),
+        "{}",
+        again.json()
+    );
+    assert_eq!(again.json()["id"], first.json()["id"]);
+}
+
+#[tokio::test]
 async fn from_hash_gives_what_the_account_has() {
     let server = server();
     let asset = server.upload("x.png", "bytes").await;
