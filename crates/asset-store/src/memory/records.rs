@@ -136,14 +136,14 @@ impl RecordRows {
         self.put(asset);
     }
 
-    /// Settles when the record of an output expires, once its job has ended.
+    /// Settles when the record of an output expires, once its job has ended: then, unless a later time was asked for.
     pub fn expire_output(&mut self, id: AssetId, expires_at: Timestamp) {
         let asset = self
             .positions
             .get(&id)
             .and_then(|position| self.assets.get_mut(position));
         if let Some(asset) = asset {
-            asset.expires_at = Some(expires_at);
+            asset.expires_at = asset.expires_at.max(Some(expires_at));
         }
     }
 

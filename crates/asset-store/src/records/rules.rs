@@ -2,9 +2,13 @@
 //! finds out the facts and calls these.
 
 use accounts::Fingerprint;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{AssetQuery, InsertAsset, InsertOutcome, InsertRule};
 use crate::{Asset, Retention};
+
+/// No run is expected to take longer: a deadline before that might hide an output from its own job.
+const LONGEST_RUN: SignedDuration = SignedDuration::from_hours(24);
 
 /// What a store finds out before it makes a record, all of it in the transaction of the insert.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +68,7 @@ impl InsertAsset {
         match there {
             Some(there) if there.hash == self.asset.hash => {
                 return InsertStep::Extend(Asset {
-                    expires_at: Retention::extend(there.expires_at, self.asset.expires_at),
+                    expires_at: extended(there, &self.asset),
                     ..there.clone()
                 });
             }
@@ -78,6 +82,18 @@ impl InsertAsset {
             had_bytes: facts.had_bytes,
         }
     }
+}
+
+/// The deadline of a record that is asked for again. An output of a job that runs has none, and gets its job's when that ends; what was
+/// asked for it is kept if it comes after the end of any run, and then the later of both counts.
+fn extended(known: &Asset, asked: &Asset) -> Option<Timestamp> {
+    let is_of_a_run = known.job_id.is_some() && known.expires_at.is_none();
+    if !is_of_a_run {
+        return Retention::extend(known.expires_at, asked.expires_at);
+    }
+    let over = asked.created_at.saturating_add(LONGEST_RUN);
+    let over = over.unwrap_or(Timestamp::MAX);
+    asked.expires_at.filter(|expires_at| *expires_at > over)
 }
 
 impl AssetQuery {

@@ -147,7 +147,7 @@ pub(crate) async fn put(
     Ok(())
 }
 
-/// Lets records expire then, whatever they said before. The accounts are locked.
+/// Lets records expire then, or when they said before if that is later. The accounts are locked.
 pub(crate) async fn expire_at(
     rows: &Transaction<'_>,
     deadlines: &[(AssetId, Timestamp)],
@@ -162,7 +162,7 @@ pub(crate) async fn expire_at(
         .collect();
     execute(
         rows,
-        "UPDATE assets SET expires_at = asked.expires_at
+        "UPDATE assets SET expires_at = greatest(assets.expires_at, asked.expires_at)
          FROM unnest($1::uuid[], $2::bigint[]) AS asked (id, expires_at) WHERE assets.id = asked.id",
         &[&ids, &times],
     )

@@ -80,8 +80,10 @@ fn commit(
 pub(super) fn settle_end(rows: &Connection, job: &Job) -> rusqlite::Result<()> {
     records::release(rows, Hold::Input(job.id.0))?;
     for output in &job.outputs {
-        rows.prepare_cached("UPDATE assets SET expires_at = ?2 WHERE id = ?1")?
-            .execute(params![Id(output.asset.0), Micros(job.expires_at)])?;
+        rows.prepare_cached(
+            "UPDATE assets SET expires_at = max(coalesce(expires_at, ?2), ?2) WHERE id = ?1",
+        )?
+        .execute(params![Id(output.asset.0), Micros(job.expires_at)])?;
     }
     Ok(())
 }

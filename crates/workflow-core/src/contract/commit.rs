@@ -4,7 +4,7 @@ use super::*;
 use crate::JobOutput;
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 11] = [
+pub(super) const RULES: [Rule; 12] = [
     |stores| Box::pin(of_two_saves_of_one_revision_one_conflicts(stores)),
     |stores| Box::pin(a_committed_output_is_a_record_with_its_counted_name(stores)),
     |stores| Box::pin(an_output_committed_again_is_the_same_one(stores)),
@@ -13,6 +13,11 @@ pub(super) const RULES: [Rule; 11] = [
     |stores| Box::pin(a_save_that_meets_one_put_off_conflicts_and_finds_it(stores)),
     |stores| Box::pin(no_two_outputs_of_an_account_share_a_name(stores)),
     |stores| Box::pin(outputs_are_held_and_expire_with_their_job(stores)),
+    |stores| {
+        Box::pin(an_output_is_kept_as_long_as_was_asked_for_during_its_run(
+            stores,
+        ))
+    },
     |stores| Box::pin(a_list_ends_one_job_after_it_has_outputs_enough(stores)),
     |stores| Box::pin(a_job_past_its_time_is_absent_and_then_swept(stores)),
     |stores| Box::pin(every_field_of_a_finished_job_reads_back(stores)),
@@ -318,6 +323,52 @@ async fn outputs_are_held_and_expire_with_their_job(stores: Stores) {
             .expect("an answer"),
         1
     );
+}
+
+async fn an_output_is_kept_as_long_as_was_asked_for_during_its_run(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let advanced = JobEvent::Advanced {
+        epoch: job.epoch,
+        progress: Progress::start(4),
+    };
+    let outputs = vec![picture("9", 0, 1), picture("9", 1, 2)];
+    let saved = apply(&stores, &job, advanced, outputs, at(11)).await;
+    let asked_until = async |place: usize, until: Timestamp| {
+        let output = &saved.outputs[place];
+        let asset = Asset {
+            id: AssetId(Uuid::from_u128(77)),
+            created_at: at(12),
+            expires_at: Some(until),
+            job_id: None,
+            ..job.record_of(output)
+        };
+        let insert = InsertAsset {
+            asset,
+            rule: InsertRule::FromHash,
+            claim: None,
+            most_bytes: None,
+        };
+        match stores.records.insert(insert, at(12)).await {
+            Ok(InsertOutcome::Existing(asset)) => (asset.id == output.asset, asset.expires_at),
+            other => panic!("{other:?}"),
+        }
+    };
+    let week = at(12 + 604_800);
+    assert_eq!(asked_until(0, week).await, (true, Some(week)));
+    // That may be over before the run is.
+    assert_eq!(asked_until(1, at(72)).await, (true, None));
+
+    let end = JobEvent::Finished { epoch: saved.epoch };
+    let done = apply(&stores, &saved, end, Vec::new(), at(100)).await;
+    assert!(done.expires_at < week);
+    for (output, expected) in done.outputs.iter().zip([week, done.expires_at]) {
+        let record = stores
+            .records
+            .get(&job.account, output.asset, at(101))
+            .await;
+        let record = record.expect("an answer").expect("a record");
+        assert_eq!(record.expires_at, Some(expected));
+    }
 }
 
 async fn a_list_ends_one_job_after_it_has_outputs_enough(stores: Stores) {
