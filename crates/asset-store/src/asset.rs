@@ -24,7 +24,7 @@ pub struct FilePath(String);
 /// The text is no file path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a file path is relative, has 1 to 1024 bytes without control characters, and no part that is empty, `.` or `..`"
+    "a file path is relative, has 1 to 1024 bytes without control characters, no drive such as `C:`, and no part that is empty, `.` or `..`"
 )]
 pub struct InvalidFilePath;
 
@@ -101,7 +101,9 @@ impl FromStr for FilePath {
     fn from_str(text: &str) -> Result<Self, InvalidFilePath> {
         // A backslash separates parts on the systems of some clients: `..\x` must not come out of it as one part.
         let part_is_well = |part: &str| !matches!(part, "" | "." | "..");
-        let has_drive = text.as_bytes().get(1) == Some(&b':');
+        // A letter before a colon is a drive on such systems, and nothing else is.
+        let has_drive =
+            matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
         let well = text.len() <= MAX_PATH_BYTES
             && !has_drive
             && !text.chars().any(char::is_control)
@@ -126,13 +128,16 @@ mod tests {
             "ein Bild – 写真.png",
             "..photo",
             "a..b",
+            "1:2.png",
+            "写:真.png",
+            "ab:c.png",
             &"x".repeat(1024),
         ] {
             assert!(good.parse::<FilePath>().is_ok(), "{good}");
         }
         let bad = [
             "", "/a", "a/", "a//b", "..", "../a", "a/../b", "a\\..\\b", "\\a", "a\0b", "a\nb",
-            "C:\\a", "./a",
+            "C:\\a", "c:a", "./a",
         ];
         for bad in bad.into_iter().chain([&*"x".repeat(1025)]) {
             assert_eq!(bad.parse::<FilePath>(), Err(InvalidFilePath), "{bad:?}");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::JobOutput;
-use asset_store::Removal;
+use asset_store::{InsertOutcome, Removal};
 
 pub(super) const RULES: [Rule; 12] = [
     |stores| Box::pin(of_two_saves_of_one_revision_one_conflicts(stores)),

@@ -176,8 +176,8 @@ pub(crate) fn read_hash(text: Option<&str>, name: &'static str) -> Result<BlobHa
 pub(crate) fn read_path(text: Option<&str>) -> Result<FilePath, ApiError> {
     let path = text.and_then(|text| text.parse().ok());
     path.ok_or_else(|| {
-        let must = "a relative path of 1 to 1024 bytes, without control characters and without parts that are empty, \
-                    `.` or `..`";
+        let must = "a relative path of 1 to 1024 bytes, without control characters, without a drive such as `C:`, \
+                    and without parts that are empty, `.` or `..`";
         field("file_path", must)
     })
 }
