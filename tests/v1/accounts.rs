@@ -117,8 +117,7 @@ async fn without_a_subscription_nothing_new_runs_and_all_the_rest_works() {
     let asset = send(&server, &key, upload.body(form.body())).await.json()["asset"]["id"].clone();
     run(data.path(), "account subscription acme off").await;
 
-    let message =
-        "the subscription of this account is not active; nothing new is taken in until it is";
+    let message = "the subscription of this account is not active; nothing new runs until it is";
     let refused = submit(&server, &key, &tiny_graph(2)).await;
     let expected = refusal("SUBSCRIPTION_INACTIVE", message, "");
     assert_eq!(

@@ -158,8 +158,12 @@ async fn running_needs_a_subscription() {
     let answer = server
         .post_json("/api/v2/jobs", &serde_json::json!({}))
         .await;
-    answer.is_error(403, "forbidden");
+    let error = answer.is_error(403, "forbidden");
+    let told = "the subscription of this account is not active; nothing new runs until it is";
+    assert_eq!(error["message"], told);
     assert_eq!(server.get("/api/v2/jobs").await.status, 200);
+    // A file runs nothing.
+    server.upload("a.png", "bytes").await;
 }
 
 #[tokio::test]

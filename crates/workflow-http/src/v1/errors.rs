@@ -169,7 +169,7 @@ impl ApiError {
             Self::SubscriptionInactive => plain(
                 StatusCode::TOO_MANY_REQUESTS,
                 "SUBSCRIPTION_INACTIVE",
-                "the subscription of this account is not active; nothing new is taken in until it is",
+                "the subscription of this account is not active; nothing new runs until it is",
             ),
             Self::InsufficientCredits => plain(
                 StatusCode::PAYMENT_REQUIRED,

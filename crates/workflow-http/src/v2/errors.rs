@@ -176,7 +176,7 @@ impl ApiError {
             Self::SubscriptionInactive => plain(
                 StatusCode::FORBIDDEN,
                 "forbidden",
-                "the subscription of this account is not active; nothing new is taken in until it is",
+                "the subscription of this account is not active; nothing new runs until it is",
             ),
             Self::ForeignOrigin => plain(
                 StatusCode::FORBIDDEN,
