@@ -23,6 +23,15 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[test]
+fn the_addresses_of_the_document_begin_where_it_was_fetched() {
+    // Relative to the document, as OpenAPI reads it: this many folders up is what the paths are appended to.
+    let up = "/api/v2/openapi.json".matches('/').count() - 1;
+    let servers = document()["servers"].clone();
+    assert_eq!(servers.as_array().map(Vec::len), Some(1));
+    assert_eq!(servers[0]["url"], vec![".."; up].join("/"));
+}
+
+#[test]
 fn every_route_is_documented_and_nothing_else() {
     let mut routes: BTreeSet<String> = ROUTES
         .iter()

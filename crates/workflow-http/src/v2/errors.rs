@@ -188,7 +188,7 @@ impl ApiError {
                 "forbidden",
                 "the link is invalid or has expired; fetch the asset or the job again for a fresh one",
             ),
-            Self::NoRoute => not_found("no such route; GET /api/v2/openapi.json lists them"),
+            Self::NoRoute => not_found("no such route; openapi.json below api/v2 lists them"),
             Self::MethodNotAllowed(allow) => plain(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "invalid_request",
