@@ -360,6 +360,22 @@ async fn an_upload_under_one_key_is_made_once() {
 }
 
 #[tokio::test]
+async fn the_body_of_from_hash_is_an_object() {
+    let server = server();
+    let asset = server.upload("x.png", "bytes").await;
+    for body in [
+        json!([asset["hash"], "y.png", null, null]),
+        json!([]),
+        json!(null),
+        json!("x"),
+    ] {
+        let answer = server.post_json("/api/v2/assets/from-hash", &body).await;
+        let error = answer.is_error(422, "invalid_request");
+        assert_eq!(error["details"]["field"], "body", "{body}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_of_from_hash_outlives_uploads_of_the_same_bytes() {
     let server = server();
     let asset = server.upload("x.png", "bytes").await;
@@ -445,7 +461,7 @@ async fn from_hash_refuses_by_field() {
         (json!({"hash": hash, "expires_in": 59}), "expires_in"),
         (json!({"hash": hash, "expires_in": 60.5}), "expires_in"),
         (json!({"hash": hash, "expires_in": 1e300}), "expires_in"),
-        (json!([]), "hash"),
+        (json!([]), "body"),
         (json!(null), "body"),
     ] {
         let answer = server.post_json("/api/v2/assets/from-hash", &body).await;

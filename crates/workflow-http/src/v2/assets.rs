@@ -52,8 +52,10 @@ pub(crate) async fn create_from_hash(
     let bytes = call.read(body).await?;
     let parsed = call.parse(&bytes, |bytes| {
         let value: Value = serde_json::from_slice(bytes).map_err(ApiError::Syntax)?;
-        serde_json::from_value::<FromHashBody>(value)
-            .map_err(|_| field("body", "an object with a `hash`"))
+        // An array would be read as well: as the fields, in their order.
+        let value = Some(value).filter(Value::is_object);
+        let body = value.and_then(|value| serde_json::from_value::<FromHashBody>(value).ok());
+        body.ok_or_else(|| field("body", "an object with a `hash`"))
     });
     let Parsed {
         value,
