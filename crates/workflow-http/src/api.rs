@@ -158,7 +158,10 @@ impl Inner {
     fn older(&self, path: &str) -> Option<&V1Service> {
         let service = &self.service;
         let below = path.strip_prefix(service.config.address.mount_prefix.as_str());
-        let below = below.unwrap_or_default();
+        // Who leaves the prefix out still means one of the APIs.
+        let below = below
+            .filter(|below| below.is_empty() || below.starts_with('/'))
+            .unwrap_or(path);
         let is_other = ["/api/v2/", "/signed/"]
             .iter()
             .any(|other| below.starts_with(other));

@@ -239,6 +239,26 @@ async fn links_follow_the_host_the_public_address_and_the_mount() {
         address.trusted_proxies = "127.0.0.1".parse().expect("an address");
     });
     mounted.get(&path).await.is_error(404, "not_found");
+    let beside_v1 = rig.server(principal("local"), |service| {
+        service.config.address.mount_prefix = "/deployment/x".to_owned();
+        service.v1 = Some(rig.older());
+    });
+    for outside in [&*path, "/api/v2", "/signed/x/y"] {
+        let error = beside_v1.get(outside).await.is_error(404, "not_found");
+        assert!(
+            error["message"].to_string().contains("below api/v2"),
+            "{error}"
+        );
+    }
+    for of_v1 in ["/api/queue", "/deployment/xy/api/v2/jobs"] {
+        let answer = beside_v1.get(of_v1).await;
+        assert_eq!(answer.status, 404, "{of_v1}");
+        assert!(
+            answer.json()["error"]["code"].is_null(),
+            "{}",
+            answer.json()
+        );
+    }
     let path = format!("/deployment/x{path}");
     let forwarded = [
         ("x-forwarded-proto", "https"),
