@@ -360,6 +360,30 @@ async fn an_upload_under_one_key_is_made_once() {
 }
 
 #[tokio::test]
+async fn a_field_that_is_too_long_is_named_and_no_upload_too_large() {
+    let small = limited(|tier| tier.upload_bytes = 1000);
+    let server = Rig::new().server(small, |_| {});
+    let long = "x".repeat(9000);
+    for name in [
+        "file_path",
+        "content_type",
+        "expected_hash",
+        "expires_in",
+        "tags",
+    ] {
+        let (kind, body) = form(&[(name, &long)], Some("bytes"));
+        let headers = [("content-type", kind.as_str())];
+        let answer = server.send(Method::POST, "/api/v2/assets", &headers, body);
+        let error = answer.await.is_error(422, "invalid_request");
+        assert_eq!(error["details"]["field"], name);
+        assert!(
+            error["message"].to_string().contains("at most 8192 bytes"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_body_of_from_hash_is_an_object() {
     let server = server();
     let asset = server.upload("x.png", "bytes").await;

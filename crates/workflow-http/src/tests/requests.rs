@@ -251,13 +251,9 @@ async fn links_follow_the_host_the_public_address_and_the_mount() {
         );
     }
     for of_v1 in ["/api/queue", "/deployment/xy/api/v2/jobs"] {
-        let answer = beside_v1.get(of_v1).await;
-        assert_eq!(answer.status, 404, "{of_v1}");
-        assert!(
-            answer.json()["error"]["code"].is_null(),
-            "{}",
-            answer.json()
-        );
+        let body = beside_v1.get(of_v1).await.body;
+        let body = String::from_utf8_lossy(&body);
+        assert!(!body.contains("below api/v2"), "{of_v1}: {body}");
     }
     let path = format!("/deployment/x{path}");
     let forwarded = [

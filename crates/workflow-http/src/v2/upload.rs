@@ -121,19 +121,45 @@ impl Form {
                     form.file = Some(store(part, call, room).await?);
                 }
                 "content_type" => {
-                    once(&mut form.content_type, part.text().await?, "content_type")?;
+                    once(
+                        &mut form.content_type,
+                        text(part, "content_type").await?,
+                        "content_type",
+                    )?;
                 }
-                "file_path" => once(&mut form.file_path, part.text().await?, "file_path")?,
+                "file_path" => once(
+                    &mut form.file_path,
+                    text(part, "file_path").await?,
+                    "file_path",
+                )?,
                 "expected_hash" => {
-                    once(&mut form.expected_hash, part.text().await?, "expected_hash")?;
+                    once(
+                        &mut form.expected_hash,
+                        text(part, "expected_hash").await?,
+                        "expected_hash",
+                    )?;
                 }
-                "expires_in" => once(&mut form.expires_in, part.text().await?, "expires_in")?,
-                "tags" => form.tags.push(part.text().await?),
+                "expires_in" => once(
+                    &mut form.expires_in,
+                    text(part, "expires_in").await?,
+                    "expires_in",
+                )?,
+                "tags" => form.tags.push(text(part, "tags").await?),
                 // Read away: a newer client may send more.
                 _ => {}
             }
         }
         Ok(form)
+    }
+}
+
+/// The text of a field. One that is too long is wrong itself, however large the upload is.
+async fn text(part: Part<'_>, name: &'static str) -> Result<String, ApiError> {
+    match part.text().await {
+        Err(MultipartError::TooLarge { limit }) if limit == MOST_FIELD_BYTES as u64 => {
+            Err(field(name, &format!("a text of at most {limit} bytes")))
+        }
+        text => Ok(text?),
     }
 }
 
