@@ -5,7 +5,7 @@ use hyper_kit::{Origin, OriginPolicy};
 
 /// Headers of a request that pages of allowed origins may set.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, idempotency-key, if-none-match, x-api-key, x-service-label",
+    "authorization, content-type, idempotency-key, if-none-match, user-agent, x-api-key, x-service-label",
 );
 
 /// Headers of an answer that pages of allowed origins may read.

@@ -8,7 +8,8 @@ use crate::WorkflowConfig;
 
 /// Headers of a request that pages of allowed origins may set.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, idempotency-key, if-none-match, if-range, last-event-id, range, x-api-key",
+    "authorization, content-type, idempotency-key, if-none-match, if-range, last-event-id, range, user-agent, \
+     x-api-key",
 );
 
 /// Headers of an answer that pages of allowed origins may read.
