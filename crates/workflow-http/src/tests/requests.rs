@@ -299,3 +299,28 @@ async fn the_observer_hears_the_pattern_and_never_the_path() {
     ];
     assert_eq!(routes, expected);
 }
+
+#[tokio::test]
+async fn a_compressed_body_is_415() {
+    let server = server();
+    let paths = ["/api/v2/jobs", "/api/v2/assets/from-hash", "/api/v2/assets"];
+    for path in paths {
+        let kind = match path {
+            "/api/v2/assets" => "multipart/form-data; boundary=b",
+            _ => "application/json",
+        };
+        let headers = [("content-type", kind), ("content-encoding", "gzip")];
+        let answer = server.send(Method::POST, path, &headers, "\u{1f}").await;
+        let error = answer.is_error(415, "invalid_request");
+        let told = "a body with `Content-Encoding` is not read; send it as it is";
+        assert_eq!(error["message"], told);
+    }
+    let plain = [
+        ("content-type", "application/json"),
+        ("content-encoding", "identity"),
+    ];
+    let answer = server
+        .send(Method::POST, "/api/v2/jobs", &plain, "{}")
+        .await;
+    answer.is_error(422, "invalid_workflow");
+}

@@ -2,6 +2,7 @@
 
 use accounts::Principal;
 use bytes::Bytes;
+use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use hyper_kit::{Body, Params};
 use jiff::Timestamp;
@@ -27,8 +28,18 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Refuses a body that is compressed.
+    pub(crate) fn expect_plain(&self) -> Result<(), ApiError> {
+        let mut codings = self.head.headers.get_all(CONTENT_ENCODING).iter();
+        match codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            true => Ok(()),
+            false => Err(ApiError::Encoded),
+        }
+    }
+
     /// A whole body within the bound of JSON.
     pub(crate) async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
+        self.expect_plain()?;
         let (account, config) = (&self.principal.account, &self.service.config);
         let (limit, pace) = (config.json_bytes, config.read_pace);
         Ok(self.memory.read(account, body, limit, pace).await?)

@@ -68,6 +68,9 @@ pub(crate) enum ApiError {
     /// The body is no JSON by its content type.
     #[error(transparent)]
     NotJson(#[from] NotJson),
+    /// The body is compressed.
+    #[error("a body with `Content-Encoding` is not read; send it as it is")]
+    Encoded,
     /// The form could not be read.
     #[error(transparent)]
     Form(#[from] MultipartError),
@@ -203,7 +206,9 @@ impl ApiError {
             Self::Jobs(error) => of_jobs(error),
             Self::Body(error) => of_body(error),
             Self::Intake(error) => of_intake(error),
-            Self::NotJson(error) => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, error.to_string()),
+            Self::NotJson(_) | Self::Encoded => {
+                invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, self.to_string())
+            }
             Self::Form(error) => of_form(error),
             Self::UploadTooLarge { limit_bytes } => too_large(*limit_bytes),
             Self::Syntax(error) => invalid(

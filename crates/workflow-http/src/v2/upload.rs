@@ -46,6 +46,7 @@ struct Form {
 /// POST /assets: 201 for bytes that are new to the account, 200 for bytes that it has.
 pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     let key = idempotency::read(&call.head.headers, OPERATION)?;
+    call.expect_plain()?;
     let config = &call.service.config;
     let limit_bytes = config.upload_bytes.min(call.principal.tier.upload_bytes);
     let limits = MultipartLimits {

@@ -74,6 +74,7 @@ fn samples() -> Vec<ApiError> {
         .into(),
         JobsError::Abandoned(workflow_core::Abandoned).into(),
         NotJson::Missing.into(),
+        ApiError::Encoded,
         MultipartError::NotMultipart.into(),
         MultipartError::NoBoundary.into(),
         MultipartError::Malformed("a form").into(),
