@@ -43,6 +43,7 @@ mod save_text;
 mod scale;
 mod shader;
 mod show;
+mod slices;
 mod solid;
 mod string_format;
 mod strings;

@@ -13,9 +13,9 @@ pub(crate) struct NumpyRandom {
 }
 
 impl NumpyRandom {
-    /// As `RandomState(seed % (2**32 - 1))`, which is how ComfyUI's nodes make a seed fit.
-    pub(crate) fn new(seed: u64) -> Self {
-        let mut state = [(seed % u64::from(u32::MAX)) as u32; LENGTH];
+    /// As `RandomState(seed % (2**32 - 1))`, which is how ComfyUI's nodes make a seed fit: one below 0 counts from the end.
+    pub(crate) fn new(seed: i128) -> Self {
+        let mut state = [seed.rem_euclid(i128::from(u32::MAX)) as u32; LENGTH];
         for at in 1..LENGTH {
             let before = state[at - 1];
             let mixed = before ^ (before >> 30);
@@ -87,10 +87,22 @@ mod tests {
     use super::*;
 
     /// `numpy.random.seed(seed)`, then `permutation(10)`, `randint(0, 1000)` and `randint(0, 2**31)`, by numpy 2.4.
-    const RECORDED: [(u64, [usize; 10], u32, u32); 3] = [
+    const RECORDED: [(i128, [usize; 10], u32, u32); 5] = [
         (0, [2, 8, 4, 9, 1, 6, 7, 3, 0, 5], 804, 1277901399),
         (42, [8, 1, 5, 0, 7, 2, 9, 4, 3, 6], 466, 429389014),
-        (u64::MAX, [2, 8, 4, 9, 1, 6, 7, 3, 0, 5], 804, 1277901399),
+        (
+            u64::MAX as i128,
+            [2, 8, 4, 9, 1, 6, 7, 3, 0, 5],
+            804,
+            1277901399,
+        ),
+        (-7, [5, 7, 9, 1, 3, 4, 6, 2, 8, 0], 585, 1878830742),
+        (
+            -i64::MAX as i128,
+            [7, 0, 2, 6, 9, 8, 5, 3, 1, 4],
+            318,
+            1307482841,
+        ),
     ];
 
     #[test]

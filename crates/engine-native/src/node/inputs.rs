@@ -183,6 +183,25 @@ impl Inputs {
             .map_err(|_| NodeError::value(format!("{}: {value} is out of range", self.place(name))))
     }
 
+    /// A whole number of things, of which less than none are none. A link may bring any number, whatever the bounds of its
+    /// widget.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn count(&self, name: &str) -> Result<usize, NodeError> {
+        const MOST: i128 = i64::MAX as i128;
+        Ok(usize::try_from(self.int::<i128>(name)?.clamp(0, MOST)).unwrap_or(usize::MAX))
+    }
+
+    /// A seed of 64 bits: below 0 it is taken by its two's complement, as torch takes it.
+    ///
+    /// # Errors
+    /// If there is none, or it has more bits.
+    pub fn seed(&self, name: &str) -> Result<u64, NodeError> {
+        let below_zero = self.int::<i64>(name).map(i64::cast_unsigned);
+        below_zero.or_else(|_| self.int(name))
+    }
+
     /// A number.
     ///
     /// # Errors
@@ -344,6 +363,23 @@ mod tests {
         ] {
             assert!(error.to_string().contains(place), "{error}");
         }
+    }
+
+    #[test]
+    fn a_linked_number_below_0_is_no_thing_or_a_seed_of_64_bits() {
+        let of = |number: i128| {
+            let definition = NodeDefinition {
+                inputs: vec![int_input("size", json!({"min": 0}))],
+                ..classic("Toy", "tests", "tests")
+            };
+            Inputs::new(definition, [("size", Value::Int(number))])
+        };
+        assert_eq!(of(-7).seed("size"), Ok(u64::MAX - 6));
+        assert_eq!(of(u64::MAX.into()).seed("size"), Ok(u64::MAX));
+        assert!(of(1 << 64).seed("size").is_err());
+        assert!(of(i128::from(i64::MIN) - 1).seed("size").is_err());
+        let counts = [-7, 7, 1 << 70].map(|number| of(number).count("size"));
+        assert_eq!(counts, [Ok(0), Ok(7), Ok(i64::MAX as usize)]);
     }
 
     #[test]

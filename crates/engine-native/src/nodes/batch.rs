@@ -3,6 +3,7 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
+use super::slices::span;
 use crate::define::{classic, int_input, link, list_output, modern, named, output};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Value};
 use images::Image;
@@ -55,7 +56,15 @@ impl Node for ImageFromBatch {
 
     fn run(&self, mut inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let image = inputs.image("image")?;
-        Ok(batch::take(&image, inputs.int("batch_index")?, inputs.int("length")?)?.into())
+        let count = image.frames().len();
+        let index: i128 = inputs.int("batch_index")?;
+        // One below 0 counts from the end; beyond the batch it is brought into it.
+        let index = match index < 0 {
+            true => index.saturating_add(count as i128).max(0),
+            false => index.min(count as i128 - 1),
+        };
+        let (index, length) = span(index, inputs.int("length")?, count);
+        Ok(batch::take(&image, index, length)?.into())
     }
 }
 
@@ -116,10 +125,15 @@ impl Node for RebatchImages {
         let Some(&Value::Int(size)) = sizes.first() else {
             return Err(NodeError::value("the batch size must be a whole number"));
         };
-        let size = usize::try_from(size)
-            .map_err(|_| NodeError::value("the batch size must be at least 1"))?;
         let images = images(inputs.list("images")?)?;
-        let batches = batch::rebatch(&images, size)?.into_iter().map(Value::Image);
+        // Counting down to the end of the list, Python gets nowhere.
+        let batches = match usize::try_from(size) {
+            Ok(0) => return Err(NodeError::value("the batch size must not be 0")),
+            Ok(size) => batch::rebatch(&images, size)?,
+            Err(_) if size < 0 => Vec::new(),
+            Err(_) => batch::rebatch(&images, usize::MAX)?,
+        };
+        let batches = batches.into_iter().map(Value::Image);
         Ok(NodeOutput {
             slots: vec![Slot::List(batches.collect())],
             ..NodeOutput::none()

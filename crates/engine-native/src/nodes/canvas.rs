@@ -68,7 +68,7 @@ impl Node for ImageStitch {
                 _ => None,
             })?,
             match_image_size: inputs.boolean("match_image_size")?,
-            spacing_width: inputs.int("spacing_width")?,
+            spacing_width: inputs.count("spacing_width")?,
             spacing_color: inputs.choice("spacing_color", |word| match word {
                 "white" => Some(SpacingColor::White),
                 "black" => Some(SpacingColor::Black),
@@ -184,7 +184,7 @@ impl Node for ImagePadForOutpaint {
             width,
             image.first().channels() + 1,
         ))?;
-        let (image, mask) = pad::pad_for_outpaint(image, margins, inputs.int("feathering")?)?;
+        let (image, mask) = pad::pad_for_outpaint(image, margins, inputs.count("feathering")?)?;
         Ok(NodeOutput::of([image.into(), mask.into()]))
     }
 }

@@ -89,7 +89,9 @@ impl Node for ImageColorToMask {
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let image = inputs.image("image")?;
         context.reserve(image.size_bytes())?;
-        Ok(channel::color_to_mask(image, inputs.int("color")?)?.into())
+        // What is no colour is nowhere in a picture.
+        let color = inputs.int("color").unwrap_or(u32::MAX);
+        Ok(channel::color_to_mask(image, color)?.into())
     }
 }
 

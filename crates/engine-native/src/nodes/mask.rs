@@ -3,6 +3,7 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
+use super::slices::span;
 use crate::define::{boolean_input, classic, float_input, int_input, link, listed_combo, output};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 use images::kernel::mask::{self, MaskOperation};
@@ -62,8 +63,10 @@ impl Node for CropMask {
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let mask = inputs.mask("mask")?;
         context.reserve(mask.size_bytes())?;
-        let (x, y) = (inputs.int("x")?, inputs.int("y")?);
-        Ok(mask::crop(mask, x, y, inputs.int("width")?, inputs.int("height")?)?.into())
+        let (height, width, _) = mask.first().shape();
+        let (x, width) = span(inputs.int("x")?, inputs.int("width")?, width);
+        let (y, height) = span(inputs.int("y")?, inputs.int("height")?, height);
+        Ok(mask::crop(mask, x, y, width, height)?.into())
     }
 }
 
@@ -151,8 +154,15 @@ impl Node for FeatherMask {
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let mask = inputs.mask("mask")?;
         context.reserve(mask.size_bytes())?;
-        let (left, top) = (inputs.int("left")?, inputs.int("top")?);
-        Ok(mask::feather(mask, left, top, inputs.int("right")?, inputs.int("bottom")?)?.into())
+        let (left, top) = (inputs.count("left")?, inputs.count("top")?);
+        Ok(mask::feather(
+            mask,
+            left,
+            top,
+            inputs.count("right")?,
+            inputs.count("bottom")?,
+        )?
+        .into())
     }
 }
 

@@ -41,6 +41,6 @@ impl Node for ImageAddNoise {
         // Every frame gets noise of its own, so none stays shared.
         let frames = image.frames().len() as u64;
         context.reserve(frames.saturating_mul(image.first().size_bytes() as u64))?;
-        Ok(noise::add_noise(image, inputs.int("seed")?, inputs.float("strength")?)?.into())
+        Ok(noise::add_noise(image, inputs.seed("seed")?, inputs.float("strength")?)?.into())
     }
 }

@@ -54,6 +54,11 @@ impl Node for ImageQuantize {
             _ => None,
         })?;
         context.reserve(image.size_bytes())?;
-        Ok(quantize::quantize(image, inputs.int("colors")?, dither)?.into())
+        let colors = inputs.int("colors")?;
+        if !(1..=256).contains(&colors) {
+            let message = format!("{colors} is no number of colors; use 1 to 256");
+            return Err(NodeError::value(message));
+        }
+        Ok(quantize::quantize(image, colors, dither)?.into())
     }
 }

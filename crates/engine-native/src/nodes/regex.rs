@@ -149,15 +149,15 @@ impl Node for RegexReplace {
 
     fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let pattern = Pattern::new(inputs.text("regex_pattern")?, options(&inputs)?)?;
-        let count = if inputs.has("count") {
-            inputs.int("count")?
-        } else {
-            0
+        // 0 stands for all, and less than 0 for none.
+        let most = match inputs.has("count") && inputs.int::<i128>("count")? != 0 {
+            true => Some(inputs.count("count")?),
+            false => None,
         };
         let (string, replacement) = (inputs.text("string")?, inputs.text("replace")?);
         context.reserve(pattern.memory_bytes(string))?;
         let is_stopped = || context.check().is_err();
-        let replaced = pattern.replaced(string, replacement, count, MAX_TEXT_BYTES, &is_stopped)?;
+        let replaced = pattern.replaced(string, replacement, most, MAX_TEXT_BYTES, &is_stopped)?;
         Ok(Value::string(replaced).into())
     }
 }

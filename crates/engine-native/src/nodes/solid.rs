@@ -42,7 +42,7 @@ impl Node for EmptyImage {
             width,
             height,
             inputs.int("batch_size")?,
-            inputs.int("color")?,
+            (inputs.int::<i128>("color")? & 0xff_ffff) as u32,
         )?;
         Ok(image.into())
     }

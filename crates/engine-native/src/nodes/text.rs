@@ -10,6 +10,7 @@ pub(super) use case::{capitalized, title_cased};
 pub(super) use format::formatted;
 pub(super) use pattern::{Options, Pattern, PatternError};
 
+use super::slices::position;
 use crate::{NodeError, Value};
 
 /// Bytes of a text that a node gives; graphs may hold as much. A few nodes that double a text would fill any memory.
@@ -43,17 +44,7 @@ pub(super) fn check_length(bytes: usize) -> Result<(), NodeError> {
 /// `string[start:end]`.
 pub(super) fn slice(string: &str, start: i128, end: i128) -> String {
     let length = string.chars().count();
-    let position = |at: i128| {
-        let from_start = if at < 0 {
-            at.saturating_add(length as i128)
-        } else {
-            at
-        };
-        usize::try_from(from_start.max(0))
-            .unwrap_or(length)
-            .min(length)
-    };
-    let (start, end) = (position(start), position(end));
+    let (start, end) = (position(start, length), position(end, length));
     string
         .chars()
         .skip(start)

@@ -3,6 +3,7 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
+use super::slices::span;
 use crate::define::{classic, int_input, link, listed_combo, named, output};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 use images::kernel::transform::{self, Flip, Rotation};
@@ -42,8 +43,14 @@ impl Node for ImageCrop {
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let image = inputs.image("image")?;
         context.reserve(image.size_bytes())?;
-        let (width, height) = (inputs.int("width")?, inputs.int("height")?);
-        Ok(transform::crop(image, width, height, inputs.int("x")?, inputs.int("y")?)?.into())
+        let (height, width, _) = image.first().shape();
+        let from = |name: &str, own: usize| {
+            let place: i128 = inputs.int(name)?;
+            Ok::<_, NodeError>(place.min(own as i128 - 1))
+        };
+        let (x, width) = span(from("x", width)?, inputs.int("width")?, width);
+        let (y, height) = span(from("y", height)?, inputs.int("height")?, height);
+        Ok(transform::crop(image, width, height, x, y)?.into())
     }
 }
 

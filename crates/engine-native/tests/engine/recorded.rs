@@ -57,3 +57,8 @@ async fn the_compact_set_gives_the_recorded_pixels_and_texts() {
 async fn the_first_classes_give_what_the_real_ones_gave() {
     every_case_is_equal("basics.json", 64).await;
 }
+
+#[tokio::test]
+async fn linked_numbers_beyond_their_widget_do_what_they_do_in_the_real_one() {
+    every_case_is_equal("linked.json", 39).await;
+}

@@ -70,11 +70,12 @@ pub fn mask_to_image(mask: Mask) -> Result<Image, KernelError> {
 /// # Errors
 /// If the picture has fewer than three channels.
 pub fn color_to_mask(image: Image, color: u32) -> Result<Mask, KernelError> {
-    let [_, red, green, blue] = color.to_be_bytes().map(f32::from);
+    let [beyond, red, green, blue] = color.to_be_bytes().map(f32::from);
     let frames = map_distinct(image.into_frames(), |frame| {
         needs_channels(&frame, 3)?;
         pixels_to_mask(&frame, |pixel| {
-            let equal = nearest_level(pixel[0]) == red
+            let equal = beyond == 0.0
+                && nearest_level(pixel[0]) == red
                 && nearest_level(pixel[1]) == green
                 && nearest_level(pixel[2]) == blue;
             f32::from(u8::from(equal))

@@ -16,8 +16,8 @@ pub struct Grid {
     pub cell_width: usize,
     /// Rows of a cell.
     pub cell_height: usize,
-    /// What is left black between two cells.
-    pub padding: usize,
+    /// What is left black between two cells; below 0 they overlap, and the later one is on top.
+    pub padding: i64,
 }
 
 impl Grid {
@@ -25,8 +25,9 @@ impl Grid {
     #[must_use]
     pub fn size(&self, pictures: usize) -> (usize, usize) {
         let side = |cells: usize, cell: usize| {
-            let gaps = cells.saturating_sub(1).saturating_mul(self.padding);
-            cells.saturating_mul(cell).saturating_add(gaps)
+            let gaps = (cells as i128 - 1).max(0) * i128::from(self.padding);
+            let all = cells as i128 * cell as i128 + gaps;
+            usize::try_from(all.max(0)).unwrap_or(usize::MAX)
         };
         let rows = pictures.div_ceil(self.columns.max(1));
         (
@@ -50,12 +51,26 @@ pub fn grid(pictures: Vec<Arc<Frame>>, layout: Grid) -> Result<Image, KernelErro
     })?;
     for (at, cell) in cells.iter().enumerate() {
         let (column, row) = (at % layout.columns, at / layout.columns);
-        let left = column * (layout.cell_width + layout.padding);
-        let top = row * (layout.cell_height + layout.padding);
+        let place =
+            |at: usize, cell: usize| at as i128 * (cell as i128 + i128::from(layout.padding));
+        let left = place(column, layout.cell_width);
+        let top = place(row, layout.cell_height);
         for y in 0..layout.cell_height {
-            let line = &mut data[((top + y) * width + left) * CHANNELS..];
-            let pixels = cell.row(y).chunks_exact(cell.channels());
-            for (to, pixel) in line.chunks_exact_mut(CHANNELS).zip(pixels) {
+            let line = usize::try_from(top + y as i128)
+                .ok()
+                .filter(|line| *line < height);
+            let Some(line) = line else {
+                continue;
+            };
+            let line = &mut data[line * width * CHANNELS..][..width * CHANNELS];
+            // What a padding below 0 brings beyond a side is cut off.
+            let beyond = usize::try_from(-left).unwrap_or(0);
+            let inside = usize::try_from(left).unwrap_or(0).min(width);
+            let pixels = cell.row(y).chunks_exact(cell.channels()).skip(beyond);
+            for (to, pixel) in line[inside * CHANNELS..]
+                .chunks_exact_mut(CHANNELS)
+                .zip(pixels)
+            {
                 to.copy_from_slice(&pixel[..CHANNELS]);
             }
         }

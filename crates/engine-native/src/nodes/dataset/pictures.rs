@@ -195,7 +195,7 @@ fn laid_out(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, No
         columns: whole(inputs, "columns")?,
         cell_width: whole(inputs, "cell_width")?,
         cell_height: whole(inputs, "cell_height")?,
-        padding: whole(inputs, "padding")?,
+        padding: whole::<i64>(inputs, "padding")?,
     };
     let frames = frames(inputs, context)?;
     let (width, height) = layout.size(frames.len());

@@ -113,7 +113,7 @@ fn shuffled(
     })
 }
 
-fn order(seed: u64, count: usize, context: &NodeContext) -> Result<Vec<usize>, NodeError> {
+fn order(seed: i128, count: usize, context: &NodeContext) -> Result<Vec<usize>, NodeError> {
     let count = u32::try_from(count)
         .map_err(|_| NodeError::value("the list is too long; shuffle a shorter one"))?;
     NumpyRandom::new(seed).permutation(count, context)

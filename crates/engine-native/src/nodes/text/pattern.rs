@@ -160,7 +160,7 @@ impl Pattern {
     ) -> Result<(String, bool), PatternError> {
         let mut joined = String::new();
         let (mut is_first, mut always) = (true, true);
-        self.each(text, 0, is_stopped, |search| {
+        self.each(text, None, is_stopped, |search| {
             if !std::mem::take(&mut is_first) {
                 joined.push('\n');
             }
@@ -173,7 +173,7 @@ impl Pattern {
         Ok((joined, always))
     }
 
-    /// The text with the first `count` matches replaced; 0 replaces all.
+    /// The text with the first `most` matches replaced, or all.
     ///
     /// # Errors
     /// As [`Pattern::first`], and if the replacement is broken or the result longer than `most_bytes`.
@@ -181,7 +181,7 @@ impl Pattern {
         &self,
         text: &str,
         replacement: &str,
-        count: usize,
+        most: Option<usize>,
         most_bytes: usize,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<String, PatternError> {
@@ -189,7 +189,7 @@ impl Pattern {
         let replacement = Replacement::new(replacement, &names)?;
         let mut replaced = String::new();
         let mut copied = 0;
-        self.each(text, count, is_stopped, |search| {
+        self.each(text, most, is_stopped, |search| {
             let Some((start, end)) = search.group(0) else {
                 return Ok(());
             };
@@ -208,12 +208,12 @@ impl Pattern {
         }
     }
 
-    /// Calls `take` for the first `count` matches (0: all), as Python scans: after an empty match the next one may begin at the
+    /// Calls `take` for the first `most` matches, or for all, as Python scans: after an empty match the next one may begin at the
     /// same place if it is not empty, and an empty one may follow right after one that is not.
     fn each(
         &self,
         text: &str,
-        count: usize,
+        most: Option<usize>,
         is_stopped: &dyn Fn() -> bool,
         mut take: impl FnMut(&Search<'_>) -> Result<(), PatternError>,
     ) -> Result<(), PatternError> {
@@ -221,7 +221,7 @@ impl Pattern {
         let mut at = 0;
         let mut advance = false;
         for taken in 0.. {
-            if count > 0 && taken == count || !search.find(at, advance)? {
+            if most == Some(taken) || !search.find(at, advance)? {
                 break;
             }
             let Some((start, end)) = search.group(0) else {

@@ -12,14 +12,14 @@ const GO_ON: fn() -> bool = || false;
 fn sub(pattern: &str, replacement: &str, text: &str) -> String {
     Pattern::new(pattern, Options::default())
         .unwrap()
-        .replaced(text, replacement, 0, usize::MAX, &GO_ON)
+        .replaced(text, replacement, None, usize::MAX, &GO_ON)
         .unwrap()
 }
 
 fn find_all(pattern: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let pattern = Pattern::new(pattern, Options::default()).unwrap();
-    let taken = pattern.each(text, 0, &GO_ON, |search| {
+    let taken = pattern.each(text, None, &GO_ON, |search| {
         let (start, end) = search.group(0).unwrap();
         found.push(text[start..end].to_owned());
         Ok(())
@@ -50,14 +50,16 @@ fn replacements_name_groups_by_number_and_by_name() {
     for bad in [r"\2", r"\g<b>", r"\g<7>", r"\q", r"\g", r"\g<1", r"x\"] {
         assert!(
             matches!(
-                pattern.replaced("a", bad, 0, usize::MAX, &GO_ON),
+                pattern.replaced("a", bad, None, usize::MAX, &GO_ON),
                 Err(PatternError::Template(_))
             ),
             "{bad}"
         );
     }
     assert_eq!(
-        pattern.replaced("aaa", "b", 2, usize::MAX, &GO_ON).unwrap(),
+        pattern
+            .replaced("aaa", "b", Some(2), usize::MAX, &GO_ON)
+            .unwrap(),
         "bba"
     );
 }
@@ -177,7 +179,7 @@ fn a_search_looks_whether_to_stop_while_it_runs() {
 fn a_result_beyond_the_bound_is_not_made() {
     let replaced = |most_bytes| {
         let pattern = Pattern::new("", Options::default()).unwrap();
-        let replaced = pattern.replaced("aaaa", &"x".repeat(1000), 0, most_bytes, &GO_ON);
+        let replaced = pattern.replaced("aaaa", &"x".repeat(1000), None, most_bytes, &GO_ON);
         replaced.map(|text| text.len())
     };
     assert_eq!(replaced(5003), Err(PatternError::ResultTooLong(5003)));
@@ -221,7 +223,7 @@ fn random_patterns_match_as_in_python() {
         let compiled = Pattern::new(&pattern, options);
         let mut found: Vec<Vec<Option<(usize, usize)>>> = Vec::new();
         let searched = compiled.as_ref().map(|compiled| {
-            compiled.each(&text, 0, &GO_ON, |search| {
+            compiled.each(&text, None, &GO_ON, |search| {
                 found.push(
                     (0..=compiled.groups())
                         .map(|group| search.group(group))
