@@ -36,8 +36,9 @@ pub struct Node {
     pub class_type: Option<String>,
     /// Its inputs by field, in the order sent; empty where there was no object of inputs.
     pub inputs: Map<String, Value>,
-    /// The title of the node in its editor (`_meta.title`), where it has one.
-    pub title: Option<String>,
+    /// Every member of the node, in the order sent: what pictures show of it. A class and inputs that were taken out of it are
+    /// null here.
+    pub members: Map<String, Value>,
 }
 
 /// A submission that is no graph at all.
@@ -241,27 +242,28 @@ impl Node {
             return Self {
                 class_type: None,
                 inputs: Map::new(),
-                title: None,
+                members: Map::new(),
             };
         };
-        let title = fields
-            .get("_meta")
-            .and_then(|meta| meta.get("title"))
-            .and_then(Value::as_str);
-        let title = title.map(str::to_owned);
-        let class_type = match fields.remove("class_type") {
+        let class_type = match fields.get_mut("class_type").map(Value::take) {
             Some(Value::String(class)) => Some(class),
             _ => None,
         };
-        let inputs = match fields.remove("inputs") {
+        let inputs = match fields.get_mut("inputs").map(Value::take) {
             Some(Value::Object(inputs)) => inputs,
             _ => Map::new(),
         };
         Self {
             class_type,
             inputs,
-            title,
+            members: fields,
         }
+    }
+
+    /// The title of the node in its editor (`_meta.title`), where it has one.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        self.members.get("_meta")?.get("title")?.as_str()
     }
 
     /// What stands in the input `name`, if anything does.

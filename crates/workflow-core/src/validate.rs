@@ -268,7 +268,7 @@ impl<'a> Subject<'a> {
             kind: ValidationErrorKind::MissingNodeType {
                 node: self.id(index).clone(),
                 class: node.class_type.clone(),
-                title: node.title.clone(),
+                title: node.title().map(str::to_owned),
             },
         }
     }

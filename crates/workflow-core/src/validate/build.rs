@@ -46,19 +46,24 @@ pub(super) fn valid_graph(
     })
 }
 
-/// The whole submitted graph as pictures carry it: constants converted, references by the names of their files.
+/// The whole submitted graph as pictures carry it: every member of every node in the order sent, constants converted,
+/// references by the names of their files.
 fn prompt(subject: Subject<'_>, walk: &Walk<'_>) -> Map<String, Value> {
     let nodes = subject.graph.nodes().iter().enumerate();
     nodes
         .map(|(index, (id, node))| {
-            let mut fields = Map::new();
-            if let Some(class) = &node.class_type {
-                fields.insert("class_type".to_owned(), class.clone().into());
+            let mut fields = Map::with_capacity(node.members.len());
+            for (name, value) in &node.members {
+                let shown = match name.as_str() {
+                    "class_type" => node.class_type.clone().map(Value::from),
+                    "inputs" => Some(shown_inputs(subject, walk, index, node).into()),
+                    _ => Some(value.clone()),
+                };
+                fields.extend(shown.map(|shown| (name.clone(), shown)));
             }
-            let inputs = shown_inputs(subject, walk, index, node);
-            fields.insert("inputs".to_owned(), inputs.into());
-            if let Some(title) = &node.title {
-                fields.insert("_meta".to_owned(), serde_json::json!({"title": title}));
+            // Who reads a graph expects them.
+            if !fields.contains_key("inputs") {
+                fields.insert("inputs".to_owned(), Map::new().into());
             }
             (id.as_str().to_owned(), fields.into())
         })

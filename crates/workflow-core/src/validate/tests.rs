@@ -270,7 +270,7 @@ fn the_prompt_shows_what_was_sent_with_constants_converted() {
     let files = ResolvedFiles::from([("id-1".to_owned(), file("cat.png"))]);
     let sent = graph(json!({
         "b": {"_meta": {"title": "T", "other": 1}, "class_type": "Load", "inputs": {"image": reference}, "odd": 1},
-        "a": {"inputs": {"prefix": 5, "images": ["b", 0], "extra": "7"}, "class_type": "Save"},
+        "a": {"inputs": {"prefix": 5, "images": ["b", 0], "extra": "7"}, "class_type": "Save", "_meta": {}},
         "c": {"class_type": "Make", "inputs": {"size": "7"}},
         "d": {"class_type": "Values", "inputs": {"int": "7", "any": {"__value__": [1]}, "old": "a"}},
     }));
@@ -279,8 +279,8 @@ fn the_prompt_shows_what_was_sent_with_constants_converted() {
         .unwrap()
         .prompt;
     let expected = json!({
-        "b": {"class_type": "Load", "inputs": {"image": "cat.png"}, "_meta": {"title": "T"}},
-        "a": {"class_type": "Save", "inputs": {"prefix": "5", "images": ["b", 0], "extra": "7"}},
+        "b": {"_meta": {"title": "T", "other": 1}, "class_type": "Load", "inputs": {"image": "cat.png"}, "odd": 1},
+        "a": {"inputs": {"prefix": "5", "images": ["b", 0], "extra": "7"}, "class_type": "Save", "_meta": {}},
         "c": {"class_type": "Make", "inputs": {"size": "7"}},
         "d": {"class_type": "Values", "inputs": {"int": 7, "any": [1], "old": "a"}},
     });
