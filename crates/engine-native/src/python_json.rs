@@ -1,5 +1,7 @@
 //! JSON as Python's `json.dumps` writes it by default, because that is what tools expect to find in a picture.
 
+pub(crate) mod read;
+
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};

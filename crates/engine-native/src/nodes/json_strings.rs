@@ -1,10 +1,11 @@
 //! JSON into texts.
 
-use serde_json::{Value as Json, json};
-use workflow_core::{NodeDefinition, python_str};
+use serde_json::json;
+use workflow_core::NodeDefinition;
 
 use super::text::{MAX_TEXT_BYTES, bounded};
 use crate::define::{int_input, latest, link, named, output, string_input};
+use crate::python_json::read::{Read, Unread, loads};
 use crate::python_json::spelled;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Value};
 
@@ -31,15 +32,20 @@ impl Node for JsonExtractString {
     }
 
     fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let json = serde_json::from_str::<Json>(inputs.text("json_string")?);
-        let field = json.ok().and_then(|mut json| {
-            let field = json.get_mut(inputs.text("key").ok()?)?;
-            Some(field.take())
-        });
         // Nothing is found in what is no object, and null is nothing.
-        let text = match field {
-            None | Some(Json::Null) => String::new(),
-            Some(field) => python_str(&field),
+        let text = match loads(inputs.text("json_string")?) {
+            Ok(Read::Fields(fields)) => match fields.get(inputs.text("key")?) {
+                None | Some(Read::None) => String::new(),
+                Some(field) => field.spelled(),
+            },
+            Ok(Read::None | Read::Plain(_) | Read::Text(_) | Read::List(_))
+            | Err(Unread::NoJson) => String::new(),
+            Err(why @ Unread::TooDeep) => {
+                return Err(NodeError::new("RecursionError", why.to_string()));
+            }
+            Err(why @ (Unread::TooLong | Unread::HalfCharacter)) => {
+                return Err(NodeError::value(why.to_string()));
+            }
         };
         Ok(bounded(text)?.into())
     }
