@@ -168,7 +168,8 @@ fn lenient(inputs: &Inputs) -> Result<Option<Pattern>, NodeError> {
         Ok(pattern) => Ok(Some(pattern)),
         Err(PatternError::Broken(_)) => Ok(None),
         Err(
-            error @ (PatternError::Template(_)
+            error @ (PatternError::NamedCharacter
+            | PatternError::Template(_)
             | PatternError::TooLong(_)
             | PatternError::TooManyInstructions
             | PatternError::TooManyStates { .. }
@@ -195,7 +196,9 @@ fn options(inputs: &Inputs) -> Result<Options, NodeError> {
 impl From<PatternError> for NodeError {
     fn from(error: PatternError) -> Self {
         let exception = match error {
-            PatternError::Broken(_) | PatternError::Template(_) => "error",
+            PatternError::Broken(_) | PatternError::Template(_) | PatternError::NamedCharacter => {
+                "re.error"
+            }
             PatternError::Stopped => return Self::Canceled,
             PatternError::TooSlow => "TimeoutError",
             PatternError::TooLong(_)

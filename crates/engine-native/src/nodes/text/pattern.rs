@@ -39,6 +39,12 @@ pub(crate) enum PatternError {
     /// It cannot be read.
     #[error("the pattern cannot be read: {0}")]
     Broken(String),
+    /// It names a character, and no table of names is here.
+    #[error(
+        "the pattern names a character with \\N{{...}}, and names are not known here; write the character itself, or its \
+         number as \\uXXXX"
+    )]
+    NamedCharacter,
     /// The replacement cannot be read.
     #[error("the replacement cannot be read: {0}")]
     Template(String),

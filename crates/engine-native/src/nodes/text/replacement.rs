@@ -79,7 +79,7 @@ fn escape(rest: &str) -> Result<(Escape<'_>, &str), PatternError> {
         return Ok((Escape::Name(name), behind));
     }
     if first.is_ascii_digit() {
-        return Ok(number(rest));
+        return number(rest);
     }
     let character = match first {
         'a' => '\u{7}',
@@ -102,7 +102,7 @@ fn escape(rest: &str) -> Result<(Escape<'_>, &str), PatternError> {
 }
 
 /// A group's number of one or two digits, or a character by octal digits: three of them, or any after a 0.
-fn number(rest: &str) -> (Escape<'_>, &str) {
+fn number(rest: &str) -> Result<(Escape<'_>, &str), PatternError> {
     let digits = |most: usize, octal: bool| {
         let is_digit = |byte: &u8| {
             if octal {
@@ -120,11 +120,14 @@ fn number(rest: &str) -> (Escape<'_>, &str) {
     let value =
         |length: usize, radix: u32| u32::from_str_radix(&rest[..length], radix).unwrap_or(0);
     if octal == 3 || rest.starts_with('0') {
-        let character = char::from_u32(value(octal, 8) & 0o377).unwrap_or('\0');
-        return (Escape::Text(character), &rest[octal..]);
+        let code = u8::try_from(value(octal, 8)).map_err(|_| {
+            let what = "octal escape value outside of range 0-0o377";
+            PatternError::Template(what.to_owned())
+        })?;
+        return Ok((Escape::Text(code.into()), &rest[octal..]));
     }
     let length = digits(2, false);
-    (Escape::Number(value(length, 10) as usize), &rest[length..])
+    Ok((Escape::Number(value(length, 10) as usize), &rest[length..]))
 }
 
 fn named(name: &str, groups: &[Option<&str>]) -> Result<usize, PatternError> {

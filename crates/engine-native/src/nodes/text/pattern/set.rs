@@ -25,6 +25,19 @@ impl CharSet {
             .parse(class)
             .map_err(|_| PatternError::Broken(format!("bad character set {class}")))?;
         match parsed.kind() {
+            HirKind::Class(Class::Unicode(found)) if any_case => {
+                let mut found = found.clone();
+                // What is left out is left out in either case.
+                let is_negated = class.starts_with("[^");
+                if is_negated {
+                    found.negate();
+                }
+                add_dotless(&mut found);
+                if is_negated {
+                    found.negate();
+                }
+                Ok(Self::of(&found))
+            }
             HirKind::Class(Class::Unicode(class)) => Ok(Self::of(class)),
             HirKind::Class(Class::Bytes(class)) => {
                 let ranges = class
@@ -35,7 +48,11 @@ impl CharSet {
             HirKind::Literal(literal) => {
                 let text = str::from_utf8(&literal.0).unwrap_or_default();
                 let ranges = text.chars().map(|c| ClassUnicodeRange::new(c, c));
-                Ok(Self::of(&ClassUnicode::new(ranges)))
+                let mut found = ClassUnicode::new(ranges);
+                if any_case {
+                    add_dotless(&mut found);
+                }
+                Ok(Self::of(&found))
             }
             HirKind::Empty
             | HirKind::Look(_)
@@ -53,6 +70,7 @@ impl CharSet {
         let mut class = ClassUnicode::new([ClassUnicodeRange::new(letter, letter)]);
         // Without tables of cases in the build a letter has one case.
         class.try_case_fold_simple().ok()?;
+        add_dotless(&mut class);
         let set = Self::of(&class);
         let has_one = matches!(*set.ranges, [(first, last)] if first == last);
         (!has_one).then_some(set)
@@ -86,5 +104,19 @@ impl CharSet {
         };
         let ascii = (0..128).filter(has).fold(0, |bits, code| bits | 1 << code);
         Self { ascii, ranges }
+    }
+}
+
+/// To Python an `i` with a dot and one without are the same letter in either case; the tables of cases tell them apart.
+fn add_dotless(class: &mut ClassUnicode) {
+    const LETTERS: [char; 4] = ['I', 'i', '\u{130}', '\u{131}'];
+    let has = |letter: &char| {
+        let mut ranges = class.iter();
+        ranges.any(|range| (range.start()..=range.end()).contains(letter))
+    };
+    if LETTERS.iter().any(has) {
+        class.union(&ClassUnicode::new(
+            LETTERS.map(|letter| ClassUnicodeRange::new(letter, letter)),
+        ));
     }
 }

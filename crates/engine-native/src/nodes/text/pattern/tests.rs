@@ -106,10 +106,110 @@ fn braces_classes_and_numbers_are_python_s() {
 
 #[test]
 fn what_python_refuses_is_refused() {
-    for bad in ["(", "[a", r"\q", r"\", "*a", "a**", "(?P<1>a)", r"(a)\2"] {
+    for bad in [
+        "(",
+        "[a",
+        r"\q",
+        r"\",
+        "*a",
+        "a**",
+        "(?P<1>a)",
+        r"(a)\2",
+        r"[\w--\d]",
+        "[a--b]",
+        r"[a-\d]",
+        r"[\d-a]",
+        "(?<n>a)",
+        "(?'n'a)",
+        "(?P<n>a)(?P<n>b)",
+        "(?P>n)",
+        "a(?i)",
+        "^(?i)a",
+        "|(?i)a",
+        "(?i-i:a)",
+        "(?i-:a)",
+        "(?i-m)a",
+        "(?i-a:a)",
+        "(?au)a",
+        "(?L)a",
+        "(?z)a",
+        "(?)a",
+        r"[\400]",
+        "(?i",
+    ] {
         let refused = Pattern::new(bad, Options::default());
         assert!(matches!(refused, Err(PatternError::Broken(_))), "{bad}");
     }
+}
+
+#[test]
+fn flags_lookarounds_and_dashes_are_python_s() {
+    for (pattern, text, found) in [
+        (r"(?a)\w+", "éab", "ab"),
+        (r"(?a:\w+)\w", "éabé", "abé"),
+        (r"(?i)(?a)\w+", "\u{17f}B", "B"),
+        (r"(?a)[\W]+", "aé", "é"),
+        (r"(?a)\d", "\u{661}1", "1"),
+        (r"(?a)\s", "\u{a0} ", " "),
+        (r"(?a)\bb\b", "xb éb", "b"),
+        (r"(?u)\w+", "éab", "éab"),
+        (r"(?a-i:a)\w", "aé", "aé"),
+        ("(?i)(?m)A", "a", "a"),
+        ("(?#c)(?i)A", "a", "a"),
+        ("(?x) a # ( [ \n b", "ab", "ab"),
+        ("(?i:A)a", "aa", "aa"),
+        ("(?=a)+a", "a", "a"),
+        ("(?<!b)?a", "ba", "a"),
+        ("(?=b){0,1}a", "a", "a"),
+        ("[a-z-9]+", "-b9", "-b9"),
+        ("[+--]+", "+,-", "+,-"),
+        ("[-a]+[a-]+", "-a-", "-a-"),
+        ("[a^]+", "a^", "a^"),
+        (r"[\x41-\x43]+", "ABCD", "ABC"),
+    ] {
+        assert_eq!(
+            find_all(pattern, text).first().map(String::as_str),
+            Some(found),
+            "{pattern}"
+        );
+    }
+    assert_eq!(find_all("(?=a)*", "ba"), ["", "", ""]);
+    assert_eq!(find_all("(?!a)*b", "b"), ["b"]);
+    let named = Pattern::new(r"\N{DIGIT ONE}", Options::default());
+    assert_eq!(named.err(), Some(PatternError::NamedCharacter));
+    let pattern = Pattern::new("a", Options::default()).unwrap();
+    let octal = |replacement| pattern.replaced("a", replacement, None, usize::MAX, &GO_ON);
+    assert_eq!(octal(r"\377").unwrap(), "\u{ff}");
+    assert!(matches!(octal(r"\400"), Err(PatternError::Template(_))));
+}
+
+#[test]
+fn an_i_has_its_dot_or_none_in_either_case() {
+    let any_case = Options {
+        case_insensitive: true,
+        ..Options::default()
+    };
+    let is_found = |pattern: &str, text: &str| {
+        let pattern = Pattern::new(pattern, any_case).unwrap();
+        pattern.first(text, 0, &GO_ON).unwrap().is_some()
+    };
+    for letter in ["i", "I", "\u{130}", "\u{131}"] {
+        for pattern in [
+            "i",
+            "I",
+            "\u{130}",
+            "\u{131}",
+            "[a-z]",
+            "[a-z-9]",
+            "[\u{131}]",
+        ] {
+            assert!(is_found(pattern, letter), "{pattern} {letter}");
+        }
+        for pattern in ["[^i]", "[^a-z]", "[^\u{130}]", "[a-h]"] {
+            assert!(!is_found(pattern, letter), "{pattern} {letter}");
+        }
+    }
+    assert!(is_found("[a-z]", "\u{212a}") && is_found("s", "\u{17f}"));
 }
 
 /// What a search of `text` ends with.
