@@ -54,9 +54,16 @@ impl Prefix {
     pub(crate) fn name(&self, index: usize, extension: &str) -> OutputName {
         OutputName::Counted {
             counter: self.counter.clone(),
-            stem: self.stem.replace(BATCH_NUMBER, &index.to_string()),
+            stem: self.numbered_stem(index),
             extension: extension.to_owned(),
         }
+    }
+
+    /// The stem of the picture at `index`: its number is filled into the name, and a folder keeps the word.
+    fn numbered_stem(&self, index: usize) -> String {
+        let name = self.stem.rfind('/').map_or(0, |slash| slash + 1);
+        let (folder, name) = self.stem.split_at(name);
+        format!("{folder}{}", name.replace(BATCH_NUMBER, &index.to_string()))
     }
 
     /// The name of a file that holds the whole batch: it has no number to fill in.
@@ -167,6 +174,18 @@ mod tests {
         );
         let batch = names("a_%batch_num%").expect("names");
         assert_eq!(batch, ["a_0_00001_.png", "a_1_00001_.png"]);
+    }
+
+    #[test]
+    fn the_number_in_a_batch_is_filled_into_the_name_alone() {
+        let batch = names("%batch_num%/%width%/a%batch_num%").expect("names");
+        assert_eq!(
+            batch,
+            [
+                "%batch_num%/64/a0_00001_.png",
+                "%batch_num%/64/a1_00001_.png"
+            ]
+        );
     }
 
     #[test]
