@@ -147,12 +147,13 @@ async fn run_graph(
     let ended = follow::to_the_end(&stack, &principal.account, id, &mut signals).await;
     // A person who interrupts does not want to wait: the loops are cut off with the return.
     let job = ended?;
-    let written = outputs::write(&stack.assets, &job, &arguments.out).await;
+    let (written, whole) = outputs::write(&stack.assets, &job, &arguments.out).await;
     background.drain(GRACE).await;
 
-    for path in written? {
+    for path in written {
         program::print(&format!("{}\n", path.display()));
     }
+    whole?;
     show::verdict(&job)
 }
 

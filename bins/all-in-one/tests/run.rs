@@ -281,6 +281,35 @@ fn a_folder_that_takes_no_outputs_is_found_before_the_work() {
 }
 
 #[test]
+fn an_output_that_cannot_be_written_keeps_no_other_from_the_disk() {
+    let desk = Desk::new(
+        r#"{"1": {"class_type": "LoadImage", "inputs": {"image": "photo.png"}},
+            "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "file/a"}},
+            "3": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "sub/b"}}}"#,
+    );
+    std::fs::create_dir(desk.path("out")).expect("a folder");
+    desk.put("out/file", b"mine");
+    let ended = desk.run(&[]);
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    assert_eq!(ended.out, ["out/sub/b_00001_.png"], "{}", ended.err);
+    assert!(
+        ended
+            .err
+            .contains("out/file/a_00001_.png cannot be written"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
+fn a_prefix_that_no_file_system_takes_is_told_before_the_end() {
+    let prefix = "z".repeat(251);
+    let desk = Desk::new(&COPY.replace("sub/copy", &format!("q11/{prefix}")));
+    desk.run(&[])
+        .refused(1, &["node 2 (SaveImage) failed: ", "235 bytes"]);
+}
+
+#[test]
 fn classes_that_need_a_model_are_told_apart_from_unknown_ones() {
     let desk = Desk::new(
         r#"{"1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "a"}},

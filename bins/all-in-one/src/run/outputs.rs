@@ -57,30 +57,34 @@ pub(super) fn probe(folder: &Path) -> Result<(), Failure> {
 /// How the names of unfinished files begin.
 const TEMPORARY: &str = ".easel-";
 
-/// Writes every output of the job below `folder`; answers where each of them is, in the order they were made.
+/// Writes every output of the job below `folder`; answers where each of them is, in the order they were made, and the first
+/// failure. One that cannot be written keeps none of the others from the disk: they may have taken hours.
 pub(super) async fn write(
     assets: &Assets,
     job: &Job,
     folder: &Path,
-) -> Result<Vec<PathBuf>, Failure> {
+) -> (Vec<PathBuf>, Result<(), Failure>) {
     let mut written = Vec::with_capacity(job.outputs.len());
+    let mut whole = Ok(());
     let mut names = Names::default();
     for output in &job.outputs {
         // The name is one of an asset, and so leads nowhere else.
         let wanted = folder.join(output.path.as_str());
-        let path = write_one(assets, output, &wanted, &mut names)
-            .await
-            .map_err(|error| Failure {
-                exit_code: 1,
-                message: format!(
-                    "{} cannot be written: {}",
-                    wanted.display(),
-                    error_chain(error.as_ref())
-                ),
-            })?;
-        written.push(path);
+        match write_one(assets, output, &wanted, &mut names).await {
+            Ok(path) => written.push(path),
+            Err(error) => {
+                whole = whole.and(Err(Failure {
+                    exit_code: 1,
+                    message: format!(
+                        "{} cannot be written: {}",
+                        wanted.display(),
+                        error_chain(error.as_ref())
+                    ),
+                }));
+            }
+        }
     }
-    Ok(written)
+    (written, whole)
 }
 
 async fn write_one(

@@ -20,6 +20,12 @@ pub(crate) struct Prefix {
 
 const BATCH_NUMBER: &str = "%batch_num%";
 
+/// Bytes of one part of a path on the file systems that people have.
+const MAX_PART_BYTES: usize = 255;
+
+/// Bytes of the part of a prefix that names its files, so that their number and ending fit behind it.
+const MAX_NAME_BYTES: usize = 235;
+
 impl Prefix {
     /// The prefix of pictures of a size, saved now.
     ///
@@ -107,6 +113,19 @@ impl Prefix {
                  1000 letters"
             )));
         }
+        let (folders, name) = stem.rsplit_once('/').unwrap_or(("", &stem));
+        let is_long = folders
+            .split('/')
+            .any(|folder| folder.len() > MAX_PART_BYTES);
+        if is_long || name.len() > MAX_NAME_BYTES {
+            return Err(NodeError::new(
+                "OSError",
+                format!(
+                    "no file can be called so: the last part of a prefix has at most {MAX_NAME_BYTES} bytes, and a folder at \
+                     most {MAX_PART_BYTES}; choose a shorter prefix"
+                ),
+            ));
+        }
         Ok(Self {
             counter: normalized(prefix),
             stem,
@@ -186,6 +205,22 @@ mod tests {
                 "%batch_num%/64/a1_00001_.png"
             ]
         );
+    }
+
+    #[test]
+    fn a_part_that_no_file_system_takes_is_refused() {
+        check(&"z".repeat(235), &format!("{}_00001_.png", "z".repeat(235)));
+        check(
+            &format!("{}/a", "z".repeat(255)),
+            &format!("{}/a_00001_.png", "z".repeat(255)),
+        );
+        for prefix in [
+            format!("q/{}", "ä".repeat(118)),
+            format!("{}/a", "z".repeat(256)),
+        ] {
+            let error = names(&prefix).expect_err("a long part");
+            assert!(error.to_string().contains("235 bytes"), "{error}");
+        }
     }
 
     #[test]
