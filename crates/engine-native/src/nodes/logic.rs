@@ -4,8 +4,7 @@ use serde_json::json;
 use workflow_core::{MATCH_TYPE, NodeDefinition, OutputDefinition};
 
 use crate::define::{
-    autogrow, boolean_input, latest, lazy, link, matched, named, named_output, optional, output,
-    widget,
+    autogrow, boolean_input, latest, lazy, link, matched, named, named_output, output, widget,
 };
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Value};
 
@@ -28,8 +27,8 @@ impl Node for ComfySwitchNode {
             display_name: named("If/Else Switch"),
             inputs: vec![
                 boolean_input("switch", json!({})),
-                optional(lazy(matched("on_false", "switch", "*"))),
-                optional(lazy(matched("on_true", "switch", "*"))),
+                lazy(matched("on_false", "switch", "*")),
+                lazy(matched("on_true", "switch", "*")),
             ],
             outputs: vec![named_output(MATCH_TYPE, "output")],
             ..latest(
@@ -53,7 +52,7 @@ impl Node for ComfySwitchNode {
 
     fn run(&self, mut inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let chosen = Self::chosen(&inputs)?;
-        Ok(inputs.maybe(chosen).unwrap_or_else(Value::none).into())
+        Ok(inputs.value(chosen)?.into())
     }
 }
 

@@ -44,8 +44,8 @@ impl Node for ComfyMathExpression {
         NodeDefinition {
             display_name: named("Math Expression"),
             inputs: vec![
-                string_input("expression", json!({"default": "a", "multiline": true})),
-                autogrow_letters("values", link("value", "FLOAT,INT,BOOLEAN"), 0),
+                string_input("expression", json!({"default": "a + b", "multiline": true})),
+                autogrow_letters("values", link("value", "FLOAT,INT,BOOLEAN"), 1),
             ],
             outputs: vec![
                 output("FLOAT"),

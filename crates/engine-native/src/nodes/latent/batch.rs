@@ -46,7 +46,7 @@ fn group_definition() -> NodeDefinition {
             json!({}),
         )
     };
-    let inputs = vec![autogrow("latents", latent("latent"), "latent", 2, 50)];
+    let inputs = vec![autogrow("latents", latent("latent"), "latent", 1, 50)];
     gives_latent(definition, inputs)
 }
 
@@ -76,7 +76,10 @@ fn joined(latents: &[&Latent], context: &NodeContext) -> Result<NodeOutput, Node
 fn from_batch_definition() -> NodeDefinition {
     let inputs = vec![
         latent("samples"),
-        int_input("batch_index", json!({"default": 0, "min": 0, "max": 63})),
+        int_input(
+            "batch_index",
+            json!({"default": 0, "min": -16384, "max": 16384}),
+        ),
         int_input("length", json!({"default": 1, "min": 1, "max": 64})),
     ];
     let definition = NodeDefinition {
@@ -89,8 +92,13 @@ fn from_batch_definition() -> NodeDefinition {
 fn from_batch(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
     let latent = given(inputs, "samples")?;
     let count = latent.count();
-    let start = inputs.int::<usize>("batch_index")?.min(count - 1);
-    let end = count.min(start + inputs.int::<usize>("length")?);
+    let index: i64 = inputs.int("batch_index")?;
+    let from_start = match index < 0 {
+        true => index.saturating_add(count as i64),
+        false => index,
+    };
+    let start = usize::try_from(from_start).unwrap_or(0).min(count - 1);
+    let end = count.min(start.saturating_add(inputs.int::<usize>("length")?));
     let noise_mask = match &latent.noise_mask {
         Some(mask) if mask.side(0) > 1 => {
             let mask = mask.of_count(count.max(mask.side(0)), context)?;
