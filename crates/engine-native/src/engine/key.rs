@@ -6,7 +6,7 @@
 
 use blake3::Hasher;
 use serde_json::Value as Json;
-use workflow_core::{NodeDefinition, NodeId, NodeInput, ValidNode};
+use workflow_core::{NodeDefinition, NodeId, NodeInput, Socket, ValidNode};
 
 use super::cache::Key;
 use crate::Changed;
@@ -57,6 +57,8 @@ pub(super) fn of(
     for (name, input) in inputs {
         text(&mut hasher, name);
         match input {
+            // It equals nothing, itself included.
+            NodeInput::Constant(value) if is_nan(&node.definition, name, value) => return None,
             NodeInput::Constant(value) => {
                 hasher.update(b"c");
                 text(&mut hasher, &value.to_string());
@@ -81,6 +83,15 @@ pub(super) fn of(
     Some(hasher.finalize())
 }
 
+/// Whether a constant is a float that is no number: a validated graph spells it as Python does.
+fn is_nan(definition: &NodeDefinition, name: &str, value: &Json) -> bool {
+    let is_nan = |text: &str| text.parse().is_ok_and(f64::is_nan);
+    value.as_str().is_some_and(is_nan)
+        && definition
+            .input(name)
+            .is_some_and(|input| input.socket == Socket::Float)
+}
+
 /// Whether results of the class are kept for their own account only.
 fn belongs_to_account(definition: &NodeDefinition) -> bool {
     definition.output_node || !definition.hidden.is_empty()
@@ -100,7 +111,7 @@ mod tests {
     use serde_json::{Value as Json, json};
 
     use super::*;
-    use crate::define::{classic, hidden, metadata};
+    use crate::define::{classic, float_input, hidden, metadata, string_input};
 
     fn scope(account: &str, submission: &str) -> Scope {
         Scope {
@@ -192,6 +203,17 @@ mod tests {
         assert_eq!(key(save(), "2", &json!({}), &scope("a", "s")), base);
         assert_ne!(key(save(), "1", &json!({}), &scope("b", "s")), base);
         assert_ne!(key(save(), "1", &json!({}), &scope("a", "t")), base);
+    }
+
+    #[test]
+    fn a_float_that_is_no_number_makes_a_result_of_its_own() {
+        let floating = || NodeDefinition {
+            inputs: vec![float_input("x", json!({})), string_input("y", json!({}))],
+            ..pure()
+        };
+        let key = |inputs| key(floating(), "1", &inputs, &scope("a", "s"));
+        assert_eq!(key(json!({"x": "nan", "y": "a"})), None);
+        assert!(key(json!({"x": "inf", "y": "nan"})).is_some());
     }
 
     #[test]

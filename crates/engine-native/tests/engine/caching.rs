@@ -37,6 +37,27 @@ async fn a_rerun_tells_the_files_of_before_and_commits_them_for_its_own_job() {
 }
 
 #[tokio::test]
+async fn what_is_no_number_is_never_taken_from_the_cache() {
+    let bench = Bench::new();
+    let graph = |value: &str| {
+        json!({
+            "1": {"class_type": "PrimitiveFloat", "inputs": {"value": value}},
+            "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}},
+        })
+    };
+    for (value, again) in [("nan", 2), ("1.5", 0)] {
+        bench.run(&graph(value)).await.expect_success();
+        let told = bench.run(&graph(value)).await.expect_success();
+        assert_eq!(
+            told.lines(&["started"]).len(),
+            again,
+            "{value}: {:?}",
+            told.events
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_a_node_between_others_showed_is_told_again() {
     let bench = Bench::new();
     let source =
