@@ -67,8 +67,8 @@ impl From<ShapeError> for NodeError {
 impl From<CodecError> for NodeError {
     fn from(error: CodecError) -> Self {
         let exception = match error {
-            CodecError::Unrecognized => "UnidentifiedImageError",
-            CodecError::TooLarge { .. } => "DecompressionBombError",
+            CodecError::Unrecognized => "PIL.UnidentifiedImageError",
+            CodecError::TooLarge { .. } => "PIL.Image.DecompressionBombError",
             CodecError::Malformed { .. } => "OSError",
             CodecError::Unsupported(_) => "NotImplementedError",
         };

@@ -55,6 +55,10 @@ impl Node for ImageToMask {
             "alpha" => Some(Channel::Alpha),
             _ => None,
         })?;
+        if channel == Channel::Alpha && image.first().channels() < 4 {
+            let message = "the picture has no alpha; choose red, green or blue";
+            return Err(NodeError::new("IndexError", message));
+        }
         context.reserve(image.size_bytes())?;
         let made = channel::image_to_mask(image, channel);
         // As in Python, where a channel is an index of the picture.

@@ -181,8 +181,16 @@ async fn what_cannot_be_fetched_fails_the_node_in_words_without_the_address() {
             "ImageDownloadError",
             "larger than 4096 bytes",
         ),
-        ("/text?secret", "UnidentifiedImageError", "not a picture"),
-        ("/bomb?secret", "DecompressionBombError", "pixels in width"),
+        (
+            "/text?secret",
+            "PIL.UnidentifiedImageError",
+            "not a picture",
+        ),
+        (
+            "/bomb?secret",
+            "PIL.Image.DecompressionBombError",
+            "pixels in width",
+        ),
     ] {
         let told = bench
             .run(&load(&format!("https://pictures.example{path}")))

@@ -58,18 +58,50 @@ async fn a_failing_node_ends_the_run_in_its_turn() {
 }
 
 #[tokio::test]
-async fn a_channel_that_a_picture_lacks_is_an_index_error() {
-    let graph = json!({
-        "1": {"class_type": "EmptyImage", "inputs": {"width": 1, "height": 1, "batch_size": 1, "color": 7}},
-        "2": {"class_type": "ImageToMask", "inputs": {"image": ["1", 0], "channel": "alpha"}},
-        "3": {"class_type": "MaskPreview", "inputs": {"mask": ["2", 0]}},
-    });
-    let told = Bench::new().run(&graph).await;
-    let (_, place, exception, _) = failure(&told);
-    assert_eq!(
-        (place.as_str(), exception.as_str()),
-        ("2 ImageToMask", "IndexError")
-    );
+async fn failures_have_the_names_of_the_exceptions_of_a_real_one() {
+    let image = json!({"class_type": "EmptyImage", "inputs": {"width": 1, "height": 1, "batch_size": 1, "color": 7}});
+    for (class, inputs, exception) in [
+        (
+            "ImageToMask",
+            json!({"image": ["image", 0], "channel": "alpha"}),
+            "IndexError",
+        ),
+        (
+            "RegexReplace",
+            json!({"string": "a", "regex_pattern": "(", "replace": "b"}),
+            "re.error",
+        ),
+        (
+            "RegexMatch",
+            json!({"string": "1", "regex_pattern": r"\N{DIGIT ONE}",
+            "case_insensitive": true, "multiline": false, "dotall": false}),
+            "re.error",
+        ),
+        (
+            "ComfyMathExpression",
+            json!({"expression": "b", "values.a": 1}),
+            "simpleeval.NameNotDefined",
+        ),
+        (
+            "ComfyMathExpression",
+            json!({"expression": "b(a)", "values.a": 1}),
+            "simpleeval.FunctionNotDefined",
+        ),
+        (
+            "JsonExtractString",
+            json!({"json_string": r#"{"a": "\ud800"}"#, "key": "a"}),
+            "ValueError",
+        ),
+    ] {
+        let told = Bench::new()
+            .run(&json!({
+                "image": image,
+                "node": {"class_type": class, "inputs": inputs},
+                "show": {"class_type": "PreviewAny", "inputs": {"source": ["node", 0]}},
+            }))
+            .await;
+        assert_eq!(failure(&told).2, exception, "{class} {inputs}");
+    }
 }
 
 #[tokio::test]

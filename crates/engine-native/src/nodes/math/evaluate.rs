@@ -127,7 +127,7 @@ impl Scope {
             let shown: String = name.chars().take(40).collect();
             let names: Vec<&str> = self.names.iter().map(|(name, _)| name.as_str()).collect();
             Wrong::new(
-                "NameNotDefined",
+                "simpleeval.NameNotDefined",
                 format!(
                     "{shown:?} is not defined; the names here are: {}",
                     names.join(", ")
@@ -353,7 +353,7 @@ impl Scope {
             _ => {
                 let shown: String = name.chars().take(40).collect();
                 Err(Wrong::new(
-                    "FunctionNotDefined",
+                    "simpleeval.FunctionNotDefined",
                     format!("there is no function {shown:?}; use one of: {FUNCTIONS}"),
                 ))
             }
