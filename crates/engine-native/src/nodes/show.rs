@@ -126,17 +126,9 @@ impl Node for SaveImageWebsocket {
 
 /// What Python would show of a value; what has no spelling there is told by its type and shape.
 fn as_text(value: &Value) -> String {
-    let shape = |io_type: &str, frames: &[std::sync::Arc<Frame>]| match frames.first() {
-        Some(first) => format!(
-            "{io_type} {:?}",
-            [
-                frames.len(),
-                first.height(),
-                first.width(),
-                first.channels()
-            ]
-        ),
-        None => io_type.to_owned(),
+    let sides = |frames: &[std::sync::Arc<Frame>]| {
+        let (height, width, channels) = frames.first().map_or((0, 0, 0), |first| first.shape());
+        [frames.len(), height, width, channels]
     };
     match value {
         Value::String(text) => text.to_string(),
@@ -150,8 +142,8 @@ fn as_text(value: &Value) -> String {
         Value::Boolean(false) => "False".to_owned(),
         Value::Json(json) if json.is_null() => "None".to_owned(),
         Value::Json(json) => python_json(json),
-        Value::Image(image) => shape("IMAGE", image.frames()),
-        Value::Mask(mask) => shape("MASK", mask.frames()),
+        Value::Image(image) => format!("IMAGE {:?}", sides(image.frames())),
+        Value::Mask(mask) => format!("MASK {:?}", &sides(mask.frames())[..3]),
         Value::File(file) => file.name().to_owned(),
         Value::Opaque(opaque) => opaque.io_type().to_owned(),
         Value::Blocker(_) => "None".to_owned(),

@@ -54,6 +54,23 @@ async fn a_node_is_called_for_each_item_and_shorter_lists_repeat_their_last() {
 }
 
 #[tokio::test]
+async fn pictures_and_masks_are_told_by_their_sides() {
+    let sides = json!({"width": 3, "height": 2, "value": 0.5, "batch_size": 4, "color": 0});
+    let told = Bench::new()
+        .run(&json!({
+            "1": {"class_type": "SolidMask", "inputs": sides},
+            "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 0]}},
+            "3": {"class_type": "EmptyImage", "inputs": sides},
+            "4": {"class_type": "PreviewAny", "inputs": {"source": ["3", 0]}},
+        }))
+        .await
+        .expect_success();
+    let texts = told.texts();
+    assert_eq!(texts["2"], ["MASK [1, 2, 3]"]);
+    assert_eq!(texts["4"], ["IMAGE [4, 2, 3, 3]"]);
+}
+
+#[tokio::test]
 async fn an_empty_list_fails_with_the_input_s_name() {
     let graph = json!({
         "1": {"class_type": "Count", "inputs": {"n": 0}},
