@@ -85,9 +85,8 @@ impl PromptRequest {
         }
         let extra = fields.get("extra_data").map(|raw| extra_data(raw));
         let (secret, mut extra_data) = extra.transpose()?.unwrap_or_default();
-        let extra_pnginfo = extra_data.get(PNGINFO).map(|raw| raw.get());
-        let extra_pnginfo = extra_pnginfo.and_then(|info| serde_json::from_str(info).ok());
-        let extra_pnginfo: Map<String, Value> = extra_pnginfo.unwrap_or_default();
+        let extra_pnginfo = extra_data.get(PNGINFO).map(|raw| pnginfo(raw));
+        let extra_pnginfo = extra_pnginfo.transpose()?.unwrap_or_default();
         let workflow_id = text(&fields, "workflow_id")?;
         let workflow_id = workflow_id.or_else(|| id_in(&extra_pnginfo));
         // These are told by the server, whatever stands there.
@@ -118,6 +117,24 @@ impl PromptRequest {
                 workflow_id,
             },
         })
+    }
+}
+
+/// What goes into pictures besides the graph; null is nothing.
+fn pnginfo(raw: &RawValue) -> Result<Map<String, Value>, PromptRefusal> {
+    let info: Option<Map<String, Value>> = serde_json::from_str(raw.get()).map_err(|_| {
+        invalid("`extra_data.extra_pnginfo` must be an object; its keys go into pictures")
+    })?;
+    let info = info.unwrap_or_default();
+    let mut unfit = info.keys().filter(|key| key.chars().any(|letter| letter > '\u{ff}'));
+    match unfit.next() {
+        None => Ok(info),
+        Some(key) => {
+            let key: String = key.chars().take(40).collect();
+            Err(invalid(&format!(
+                "the key {key:?} of `extra_data.extra_pnginfo` cannot name a text in a picture; use letters of Latin-1"
+            )))
+        }
     }
 }
 
@@ -312,6 +329,22 @@ mod tests {
                 refusal(&format!("{{\"prompt\": {{}}, {field}}}")),
                 "invalid_prompt"
             );
+        }
+    }
+
+    #[test]
+    fn what_cannot_go_into_pictures_is_refused() {
+        for info in ["[]", "\"x\"", "5", r#"{"ключ": 1}"#] {
+            let body = format!(r#"{{"prompt": {{}}, "extra_data": {{"extra_pnginfo": {info}}}}}"#);
+            assert_eq!(refusal(&body), "invalid_prompt", "{info}");
+        }
+        let named =
+            read(r#"{"prompt": {}, "extra_data": {"extra_pnginfo": {"é": 1, "ab\u0416": 1}}}"#);
+        let details = named.expect_err("one key is unfit").0.details;
+        assert!(details.contains("\"abЖ\""), "{details}");
+        for info in ["null", "{}", r#"{"é": 1}"#] {
+            let body = format!(r#"{{"prompt": {{}}, "extra_data": {{"extra_pnginfo": {info}}}}}"#);
+            assert!(read(&body).is_ok(), "{info}");
         }
     }
 
