@@ -145,6 +145,8 @@ mod tests {
                  4,194,304 steps for a pixel; its pictures and values count as memory of the job. \
                  FFmpeg must be installed for videos, for files of MP3, Opus and OpenEXR that are saved, and for sounds of other formats \
                  than WAV, FLAC and MP3 to begin and end as in ComfyUI.\n";
+        page += "\nPictures are read as PNG, JPEG, WebP, GIF, BMP, TIFF and ICO. ComfyUI also reads AVIF, JPEG 2000, TGA, PNM, PCX, \
+                 QOI and others; here they fail the node that loads them.\n";
         for (state, _) in STATES {
             page += &format!("\n## {state}\n\n");
             for listed in classes.iter().filter(|listed| listed.state == state) {
