@@ -126,7 +126,9 @@ fn pnginfo(raw: &RawValue) -> Result<Map<String, Value>, PromptRefusal> {
         invalid("`extra_data.extra_pnginfo` must be an object; its keys go into pictures")
     })?;
     let info = info.unwrap_or_default();
-    let mut unfit = info.keys().filter(|key| key.chars().any(|letter| letter > '\u{ff}'));
+    let mut unfit = info
+        .keys()
+        .filter(|key| key.chars().any(|letter| letter > '\u{ff}'));
     match unfit.next() {
         None => Ok(info),
         Some(key) => {
