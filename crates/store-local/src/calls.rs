@@ -397,7 +397,8 @@ impl Calls for SqliteCalls {
         }
         let log = self.log.clone();
         // On the thread that writes, since no end and no acceptance comes between the look and the taking there.
-        self.write(None, Durability::Lazy.end(), move |rows| {
+        let how = Durability::Now.end().sure();
+        self.write(None, how, move |rows| {
             log.flush(rows, Flush::All)?;
             let unfinished = rows::unfinished(rows)?.into_iter();
             let ids = unfinished.map(|one| one.generation.id);

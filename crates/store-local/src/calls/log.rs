@@ -283,7 +283,8 @@ impl CallLog {
     }
 
     /// Brings entries into the rows, as a part of the transaction. Where that waits for the disk, the files may be written over
-    /// after it.
+    /// after it. Only for operations that are [`sure`](crate::database::Write::sure): what one alone undoes, to its savepoint,
+    /// would be taken for committed with the others.
     pub(crate) fn flush(&self, rows: &Connection, what: Flush) -> rusqlite::Result<()> {
         let most_carried = match what {
             Flush::All => 0,

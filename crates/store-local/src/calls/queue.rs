@@ -124,7 +124,7 @@ impl CallQueue for SqliteCalls {
         }
         let (waiting, keyed) = (self.waiting.clone(), self.under_way.keyed.clone());
         let (account, log) = (call.account.clone(), self.log.clone());
-        let enqueued = self.write(Some(&account), Durability::Now, move |rows| {
+        let enqueued = self.write(Some(&account), Durability::Now.sure(), move |rows| {
             crate::faults::fault_point!("call-enqueue");
             let of = (call.account.clone(), call.key);
             let before = loop {

@@ -5,6 +5,7 @@ mod kept;
 mod log;
 mod model;
 mod parked;
+mod undone;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
