@@ -291,7 +291,10 @@ impl CallLog {
             // What ends before the next flush will be one insert then.
             Flush::Due => MOST_CARRIED,
         };
-        let (entries, place) = self.state().take()?;
+        let (is_first, (entries, place)) = {
+            let mut state = self.state();
+            (state.flushing.is_none(), state.take()?)
+        };
         let flushed = flush::flush(rows, self.beside(), &entries, most_carried);
         let placed = flushed.and_then(|carried| {
             call_log_rows::set_pending(rows, &carried.bytes, place).map(|()| carried)
@@ -301,8 +304,7 @@ impl CallLog {
         match placed {
             Ok(carried) => state.take_on(carried, place),
             Err(error) => {
-                // Of a transaction that goes on nothing was changed.
-                state.give_back();
+                state.fail(is_first, &error);
                 return Err(error);
             }
         }
@@ -337,15 +339,20 @@ impl CallLog {
 impl Participant for CallLog {
     fn write(&self, rows: &Connection, occasion: Occasion) -> rusqlite::Result<()> {
         match occasion {
-            Occasion::Group => Ok(()),
+            // An operation that fails by itself must not leave half of what was taken behind.
+            Occasion::Group => self.state().is_whole(),
             Occasion::Due => self.flush(rows, Flush::Due),
             Occasion::CatchUp | Occasion::End if self.is_ahead() => self.flush(rows, Flush::All),
-            Occasion::CatchUp | Occasion::End => Ok(()),
+            Occasion::CatchUp | Occasion::End => self.state().is_whole(),
         }
     }
 
     fn committed(&self, durability: Durability) {
         let mut state = self.state();
+        if state.is_whole().is_err() {
+            // Without a changed row no participant was asked, and nothing of it is in the rows.
+            state.give_back();
+        }
         let Some(flushing) = state.flushing.take() else {
             return;
         };

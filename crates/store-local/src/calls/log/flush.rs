@@ -1,7 +1,7 @@
 //! Bringing entries into the rows.
 
-use foldhash::HashMap;
 use foldhash::fast::RandomState;
+use foldhash::{HashMap, HashSet};
 use jiff::Timestamp;
 use router_core::GenerationId;
 use rusqlite::Connection;
@@ -141,10 +141,33 @@ pub(super) fn flush(
     rows::insert(rows, &lives, |life| inserted.push(life))?;
     rows::insert_kept(rows, &keyed, |(life, _)| inserted.push(life))?;
     key_rows::insert(rows, &inserted)?;
+    let is_all = inserted.len() == lives.len() + keyed.len();
+    let known: HashSet<Uuid> = match is_all {
+        true => HashSet::default(),
+        false => inserted.iter().map(|life| life.begun.id).collect(),
+    };
     for life in inserted {
         let Some(ended) = &life.ended else { continue };
         bills.extend(ended.bill());
         facts::ended(rows, hooks, Some(life.begun.model), ended)?;
+    }
+    if !is_all {
+        let lives = lives.iter().map(|life| (life, Kept::default()));
+        let all = lives.chain(keyed.iter().map(|(life, kept)| (life, *kept)));
+        // Their rows are there: what happened to them since must not be lost with their entries.
+        for (life, kept) in all.filter(|(life, _)| !known.contains(&life.begun.id)) {
+            if let Some(accepted) = &life.accepted {
+                rows::accept(rows, accepted)?;
+            }
+            let Some(ended) = &life.ended else { continue };
+            if rows::end(rows, ended, kept)? {
+                if life.key.is_some() && ended.is_released() {
+                    key_rows::free(rows, GenerationId(ended.id))?;
+                }
+                bills.extend(ended.bill());
+                facts::ended(rows, hooks, Some(life.begun.model), ended)?;
+            }
+        }
     }
     rows::record(rows, &records)?;
     accounts::post_bills(rows, &bills)?;

@@ -56,6 +56,8 @@ pub(super) struct Folding {
     /// What waits in a row from then on.
     pub(super) carried: Flushed,
     pub(super) epoch: u64,
+    /// Why the rows have a part of it and not the rest, if it is so: then the transaction must not be committed.
+    pub(super) failure: Option<ffi::Error>,
 }
 
 impl State {
@@ -104,8 +106,10 @@ impl State {
         Ok(())
     }
 
-    /// Takes everything for the open transaction, and tells where what follows goes.
+    /// Takes everything for the open transaction, and tells where what follows goes. Until [`State::take_on`] the transaction has
+    /// a part of it.
     pub(super) fn take(&mut self) -> rusqlite::Result<(Vec<u8>, Place)> {
+        self.is_whole()?;
         let written = self.write();
         written.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))?;
         // Of the other file the rows have everything, and for good, if they name a place in this one.
@@ -118,6 +122,7 @@ impl State {
             ended: Vec::new(),
             carried: self.carried.clone(),
             epoch: 0,
+            failure: None,
         });
         let entries = [&flushing.carried.bytes[..], &self.ahead].concat();
         let room = self.ahead.capacity();
@@ -125,6 +130,7 @@ impl State {
         flushing.taken.extend_from_slice(&taken);
         flushing.entries += std::mem::take(&mut self.entries);
         flushing.ended.append(&mut self.ended);
+        flushing.failure = Some(ffi::Error::new(ffi::SQLITE_ABORT));
         self.flushing = Some(flushing);
         Ok((entries, self.frames.end()))
     }
@@ -134,6 +140,32 @@ impl State {
         if let Some(flushing) = &mut self.flushing {
             flushing.carried = carried;
             flushing.epoch = place.epoch;
+            flushing.failure = None;
+        }
+    }
+
+    /// What the open transaction took last was not brought into the rows. `is_first` tells that it took nothing before.
+    pub(super) fn fail(&mut self, is_first: bool, error: &rusqlite::Error) {
+        if is_first {
+            // Of a transaction that goes on nothing was changed.
+            self.give_back();
+        } else if let (Some(flushing), Some(cause)) = (&mut self.flushing, error.sqlite_error()) {
+            flushing.failure = Some(*cause);
+        }
+    }
+
+    /// Whether the open transaction has all of what it took.
+    ///
+    /// # Errors
+    /// If it has a part.
+    pub(super) fn is_whole(&self) -> rusqlite::Result<()> {
+        let flushing = self.flushing.as_ref();
+        match flushing.and_then(|flushing| flushing.failure) {
+            None => Ok(()),
+            Some(failure) => {
+                let text = "the log of calls is in the rows in part".to_owned();
+                Err(rusqlite::Error::SqliteFailure(failure, Some(text)))
+            }
         }
     }
 
