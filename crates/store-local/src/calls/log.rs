@@ -149,6 +149,8 @@ impl CallLog {
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
         let place = bring_in(rows, self.beside(), &contents)?;
         self.0.replays.sync()?;
+        // No participant hears of the first transaction. Without it there is no store.
+        self.0.replays.keep_appended();
         crate::faults::fault_point!("call-recover");
         let mut state = self.state();
         // A first start that was cut off may have left one of them so, and nothing in it.

@@ -143,6 +143,11 @@ impl Replays {
         appended.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))
     }
 
+    /// Rows name what was appended, from now on or from the commit on that follows.
+    pub(super) fn keep_appended(&self) {
+        self.0.segments.keep();
+    }
+
     /// Brings to the disk what was appended: before the rows that name it are committed.
     pub(super) fn sync(&self) -> rusqlite::Result<()> {
         let synced = self.0.durable(self.0.segments.sync());
@@ -205,10 +210,14 @@ impl Participant for Replays {
         self.sync()
     }
 
-    fn committed(&self, _: Durability) {}
+    fn committed(&self, _: Durability) {
+        self.keep_appended();
+    }
 
-    /// No row names what was appended; it goes with its file.
-    fn rolled_back(&self) {}
+    /// No row names what was appended: the next is written over it.
+    fn rolled_back(&self) {
+        self.0.segments.undo();
+    }
 
     fn due(&self) -> Option<Instant> {
         None

@@ -3,7 +3,7 @@
 //!
 //! A file of its own that is durable with its name costs a small result many times what the rest of its call does. So whoever
 //! commits appends here what the rows of the transaction name, and has it on the disk before them. A file goes as a whole once
-//! every key in it has expired; what a transaction appended that was undone is named by no row and goes with it.
+//! every key in it has expired. What a transaction appended that was undone is named by no row: the next one writes over it.
 
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -51,6 +51,8 @@ struct Segment {
     end: i64,
     file: File,
     length: u64,
+    /// How much of it rows may name: the rest is of the open transaction.
+    committed_length: u64,
     /// Whether all of it is on the disk.
     is_synced: bool,
 }
@@ -105,6 +107,7 @@ impl ReplaySegments {
             end,
             file,
             length,
+            committed_length: length,
             is_synced: true,
         })
     }
@@ -125,6 +128,20 @@ impl ReplaySegments {
             Err(_) => open.clear(),
         }
         synced
+    }
+
+    /// The open transaction is committed: what was appended stays.
+    pub(super) fn keep(&self) {
+        for hour in self.open().iter_mut() {
+            hour.committed_length = hour.length;
+        }
+    }
+
+    /// The open transaction is none: what it appended is written over.
+    pub(super) fn undo(&self) {
+        for hour in self.open().iter_mut() {
+            hour.length = hour.committed_length;
+        }
     }
 
     /// A result; `None` if it is not there.
@@ -244,6 +261,24 @@ mod tests {
         let second = hours.append(at(0), b"second").expect("there is room");
         assert_eq!(second.offset, 5);
         for (place, body) in [(first, "first"), (second, "second")] {
+            let read = hours.read(place).expect("it is read");
+            assert_eq!(read.as_deref(), Some(body.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn what_was_undone_is_written_over_and_what_was_kept_is_not() {
+        let (_root, hours) = hours();
+        let kept = hours.append(at(0), b"kept").expect("there is room");
+        hours.keep();
+        for _ in 0..3 {
+            let undone = hours.append(at(0), b"undone").expect("there is room");
+            hours.sync().expect("a disk");
+            assert_eq!(undone.offset, 4);
+            hours.undo();
+        }
+        let next = hours.append(at(0), b"next").expect("there is room");
+        for (place, body) in [(kept, "kept"), (next, "next")] {
             let read = hours.read(place).expect("it is read");
             assert_eq!(read.as_deref(), Some(body.as_bytes()));
         }
