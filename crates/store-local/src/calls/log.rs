@@ -51,6 +51,9 @@ pub(super) use syncer::Syncer;
 /// From how many entries on they are brought in: enough to share the cost, and done within few milliseconds.
 const MANY: usize = 1024;
 
+/// And from how many bytes on: results are among them, and the files are not to become longer.
+const MANY_BYTES: usize = 256 << 10;
+
 /// How long an entry waits for others: a reader of the rows beside the server sees them this late.
 const FOLD_AFTER: Duration = Duration::from_millis(250);
 
@@ -366,8 +369,8 @@ impl Participant for CallLog {
         state.due = match state.entries {
             // What waits goes with what comes.
             0 => None,
-            MANY.. => Some(Instant::now()),
-            1.. => Some(Instant::now() + FOLD_AFTER),
+            _ if state.are_many() => Some(Instant::now()),
+            _ => Some(Instant::now() + FOLD_AFTER),
         };
         drop(state);
         for id in flushing.ended {

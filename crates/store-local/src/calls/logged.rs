@@ -14,8 +14,9 @@ use super::{SqliteCalls, UnderWay, body_of, unavailable};
 use crate::accounts::bill_ahead;
 use crate::database::Durability;
 
-/// Results up to this size go through the log with the end of their generation: of larger ones a few would fill it.
-const LOGGED_BYTES: usize = 16 * 1024;
+/// Results up to this size go through the log with the end of their generation: of larger ones a few would fill it, and where the
+/// disk is full its files do not become longer.
+const LOGGED_BYTES: usize = 8 * 1024;
 
 impl SqliteCalls {
     /// Has the writing thread know of what was noted in the log.

@@ -10,7 +10,7 @@ use rusqlite::ffi;
 
 use super::flush::Flushed;
 use super::syncer::Waiting;
-use super::{FOLD_AFTER, MANY, MOST_BYTES};
+use super::{FOLD_AFTER, MANY, MANY_BYTES, MOST_BYTES};
 use crate::calls::event::Event;
 use crate::calls::replays::as_of_rows;
 use crate::log_files::{Frames, HEAD_BYTES, Place};
@@ -62,13 +62,19 @@ pub(super) struct Folding {
 
 impl State {
     pub(super) fn note(&mut self, event: &Event<'_>) {
+        let were_many = self.are_many();
         event.write(&mut self.fresh);
         self.entries += 1;
-        match self.entries {
-            MANY => self.due = Some(Instant::now()),
-            _ if self.due.is_none() => self.due = Some(Instant::now() + FOLD_AFTER),
-            _ => {}
+        match self.due {
+            _ if !were_many && self.are_many() => self.due = Some(Instant::now()),
+            None => self.due = Some(Instant::now() + FOLD_AFTER),
+            Some(_) => {}
         }
+    }
+
+    /// Whether they are to be brought in at once.
+    pub(super) fn are_many(&self) -> bool {
+        self.entries >= MANY || self.fresh.len() + self.ahead.len() >= MANY_BYTES
     }
 
     pub(super) fn is_full(&self) -> bool {
