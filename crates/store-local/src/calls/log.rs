@@ -192,18 +192,25 @@ impl CallLog {
         }
     }
 
+    /// Whether something may begin: asked before, since it looks at the disk and a dispatch has the keys locked.
+    ///
+    /// # Errors
+    /// If the disk has no room, or failed.
+    pub(super) fn may_begin(&self) -> Result<(), DatabaseError> {
+        self.0.reserve.for_growth()?;
+        Ok(self.0.health.check()?)
+    }
+
     /// Notes that a generation begins, with its key if it has one, unless it runs already. It is on the disk after
     /// [`CallLog::durable`].
     ///
     /// # Errors
-    /// If there is no room.
+    /// If too much waits for the rows.
     pub(super) fn begin(
         &self,
         generation: &Generation,
         key: Option<KeyColumns<'_>>,
     ) -> Result<(), DatabaseError> {
-        self.0.reserve.for_growth()?;
-        self.0.health.check()?;
         let mut state = self.state();
         if state.is_full() {
             return Err(DatabaseError::Busy);

@@ -56,6 +56,7 @@ impl SqliteCalls {
         if generation.serving.is_some() || has_scopes() {
             return Ok(None);
         }
+        self.log.may_begin().map_err(unavailable)?;
         let begun = match key {
             None => self.log.begin(generation, None).map(Some),
             Some(key) => {
