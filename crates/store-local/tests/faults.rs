@@ -303,6 +303,41 @@ async fn an_end_with_a_key_that_the_log_cannot_sync_goes_through_the_rows() {
     scenario.teardown();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_the_log_cannot_append_is_there_after_the_next_start() {
+    for kind in ["full", "broken"] {
+        let scenario = FailScenario::setup();
+        let (root, store) = store();
+        let (calls, claim) = dispatched(&store).await;
+        let outcome = Outcome::Answered(Answer {
+            content_type: "application/json".to_owned(),
+            body: Bytes::from_static(b"{}"),
+        });
+        let now = Timestamp::from_second(1_790_000_001).expect("in range");
+        let ending = Ending::Kept {
+            outcome: outcome.clone(),
+            charge_cents: 5,
+            results: Vec::new(),
+        };
+        fault("replay-append", &format!("return({kind})"));
+        let of = (claim.generation, lease().owner);
+        let settled = calls.settle(of, &claim.account, ending, None, now).await;
+        assert_eq!(settled.expect("the log has it"), Settled::Now);
+        let behind = calls.claim(claim.clone(), now).await;
+        behind.expect_err("the log cannot be brought in");
+        assert_eq!(store.healthy().is_ok(), kind == "full");
+        fail::remove("replay-append");
+        drop((calls, store));
+        let store = Store::open(root.path()).expect("the store again");
+        let again = store.calls().claim(claim.clone(), now).await;
+        let expected = Claimed::Replay(claim.generation, outcome.clone());
+        assert_eq!(again.expect("an answer"), expected);
+        let credits = store.accounts().credits(&claim.account, now).await;
+        assert_eq!(credits.expect("an answer").balance_cents, -5);
+        scenario.teardown();
+    }
+}
+
 /// Ends a generation with this result while the disk is full at each of these points, and then once more.
 async fn full_disk_at(points: &[&str], result: Bytes) {
     let scenario = FailScenario::setup();

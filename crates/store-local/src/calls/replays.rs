@@ -143,6 +143,28 @@ impl Replays {
         appended.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))
     }
 
+    /// As [`Replays::append`], for the log, which stands still without it. What does not pass by itself, as a lack of room or of
+    /// descriptors does, stops every later write, so that it is noticed.
+    pub(super) fn append_of_log(
+        &self,
+        expires_at: Timestamp,
+        body: &[u8],
+    ) -> rusqlite::Result<SegmentSlice> {
+        let appended = self.0.segments.append(expires_at, body);
+        appended.map_err(|error| {
+            let errno = rustix::io::Errno::from_io_error(&error);
+            let passes = error.kind() == io::ErrorKind::StorageFull
+                || matches!(
+                    errno,
+                    Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
+                );
+            if !passes {
+                self.0.health.poison(&error);
+            }
+            as_of_rows(&error, ffi::SQLITE_IOERR_WRITE)
+        })
+    }
+
     /// Rows name what was appended, from now on or from the commit on that follows.
     pub(super) fn keep_appended(&self) {
         self.0.segments.keep();

@@ -188,7 +188,7 @@ impl Beside<'_> {
         };
         let expires_at = Timestamp::from_microsecond(replay.expires_at).map_err(unreadable)?;
         Ok(Kept {
-            place: Some(replays.append(expires_at, body)?),
+            place: Some(replays.append_of_log(expires_at, body)?),
             sum: Some(ReplaySum::of(body)),
         })
     }
