@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use accounts::{AccountId, Fingerprint};
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use jiff::Timestamp;
 use router_core::{GenerationId, KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey};
 
@@ -19,8 +19,9 @@ struct Entries {
     generations: HashMap<GenerationId, Entry>,
     /// Whose the keys are that were claimed and are in no row.
     claims: HashMap<(AccountId, KeyDigest), GenerationId>,
-    /// Those that ended in the log, whose ends may not be on the disk after a failure. Their owners end them again.
-    in_doubt: HashSet<GenerationId>,
+    /// Those that ended in the log, whose ends may not be on the disk after a failure, with when their keys expire. Their owners
+    /// end them again, unless they gave up.
+    in_doubt: HashMap<GenerationId, Timestamp>,
 }
 
 #[derive(Debug)]
@@ -203,15 +204,18 @@ impl Keyed {
     }
 
     /// The end of a generation in the log may not be on the disk.
-    pub(super) fn doubt(&self, generation: GenerationId) {
-        self.entries().in_doubt.insert(generation);
+    pub(super) fn doubt(&self, generation: GenerationId, expires_at: Timestamp) {
+        self.entries().in_doubt.insert(generation, expires_at);
     }
 
-    /// Whether the end of a generation is in doubt; it is not from now on.
-    pub(super) fn take_doubt(&self, generation: GenerationId) -> bool {
+    /// When the key of a generation expires whose end is in doubt; it is not from now on.
+    pub(super) fn take_doubt(&self, generation: GenerationId) -> Option<Timestamp> {
         let mut entries = self.entries();
         // Nearly always there are none, and each end asks.
-        !entries.in_doubt.is_empty() && entries.in_doubt.remove(&generation)
+        match entries.in_doubt.is_empty() {
+            true => None,
+            false => entries.in_doubt.remove(&generation),
+        }
     }
 
     /// A queued request is about to be dispatched.
@@ -236,9 +240,11 @@ impl Keyed {
         self.entries().end(generation);
     }
 
-    /// Forgets at most `limit` claims of keys that expired, which nobody dispatched or gave back; how many.
+    /// Forgets at most `limit` claims of keys that expired, which nobody dispatched or gave back; how many. Doubts of such keys go
+    /// as well.
     pub(super) fn expire(&self, now: Timestamp, limit: usize) -> usize {
         let mut entries = self.entries();
+        entries.in_doubt.retain(|_, expires_at| *expires_at > now);
         let is_claimed = |claim: &Claim| matches!(claim.stage, Stage::Claimed(_));
         let is_over =
             |entry: &Entry| entry.expires_at <= now && entry.claim.as_ref().is_some_and(is_claimed);

@@ -91,8 +91,8 @@ impl SqliteCalls {
     ) -> Result<Option<Settled>, CallsError> {
         let keyed = &self.under_way.keyed;
         let id = of.0;
-        if keyed.take_doubt(id) {
-            return self.end_in_rows(id).await.map(Some);
+        if let Some(expires_at) = keyed.take_doubt(id) {
+            return self.end_in_rows(id, expires_at).await.map(Some);
         }
         let Some(expires_at) = keyed.expires_at(id) else {
             return self.note_end(of, account, (ending, None), task_id, now);
@@ -107,16 +107,20 @@ impl SqliteCalls {
         };
         let settled = self.note_end(of, account, (ending, Some(replay)), task_id, now)?;
         if settled == Some(Settled::Now) && self.log_durably().await.is_err() {
-            return self.end_in_rows(id).await.map(Some);
+            return self.end_in_rows(id, expires_at).await.map(Some);
         }
         Ok(settled)
     }
 
     /// Brings the end of a generation to the disk which the log could not: the rows are another way there.
-    async fn end_in_rows(&self, id: GenerationId) -> Result<Settled, CallsError> {
+    async fn end_in_rows(
+        &self,
+        id: GenerationId,
+        expires_at: Timestamp,
+    ) -> Result<Settled, CallsError> {
         let brought_in = self.bring_in().await;
         brought_in
-            .inspect_err(|_| self.under_way.keyed.doubt(id))
+            .inspect_err(|_| self.under_way.keyed.doubt(id, expires_at))
             .map(|()| Settled::Now)
     }
 

@@ -113,3 +113,14 @@ fn a_transaction_with_a_part_of_what_it_took_is_not_committed() {
     assert_eq!(known(&rows), (2, 1));
     assert!(!log.is_ahead());
 }
+
+#[test]
+fn a_doubt_about_an_end_goes_with_its_key() {
+    let keyed = Keyed::default();
+    keyed.doubt(id(1), at(10));
+    keyed.expire(at(9), 1);
+    assert_eq!(keyed.take_doubt(id(1)), Some(at(10)));
+    keyed.doubt(id(1), at(10));
+    keyed.expire(at(10), 1);
+    assert_eq!(keyed.take_doubt(id(1)), None);
+}
