@@ -256,9 +256,10 @@ impl Ending {
 /// if one process at a time can have the store, those of the process before. A lease need not outlive the process that holds it.
 ///
 /// `settle` bills the account with what ends the generation, and ends the hold on its credits, so that bills and rows never
-/// disagree and nothing is billed twice. After an error nothing was settled: a store that does not know whether its commit
-/// counted finds out before it answers. A key past its expiry is absent, unless its generation still runs. What a known key
-/// answers is [`KnownKey::tells`]; claims that were not dispatched may be void when the store is opened again.
+/// disagree and nothing is billed twice. After an error nothing was settled, or the store does not know whether it was: then the
+/// owner's next `settle` answers [`Settled::Now`] once the end is on disk, and no ending but the first one counts. A key past its
+/// expiry is absent, unless its generation still runs. What a known key answers is [`KnownKey::tells`]; claims that were not
+/// dispatched may be void when the store is opened again.
 #[async_trait]
 pub trait Calls: Send + Sync + 'static {
     /// Takes a key if it is free, or tells what it stands for.
