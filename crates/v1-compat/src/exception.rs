@@ -8,7 +8,8 @@ use workflow_core::{Job, JobError, JobErrorCode, JobStatus};
 /// other end and before the end.
 #[must_use]
 pub fn failure(job: &Job) -> Option<Cow<'_, JobError>> {
-    let late = |message| Cow::Owned(JobError::new(JobErrorCode::EngineError, message));
+    // For jobs that expired before they kept a reason.
+    let late = |message| Cow::Owned(JobError::new(JobErrorCode::Timeout, message));
     match (&job.error, job.status, job.started_at) {
         (Some(error), _, _) => Some(Cow::Borrowed(error)),
         (None, JobStatus::Expired, Some(_)) => Some(late(

@@ -83,7 +83,11 @@ pub(super) fn verdict(job: &Job) -> Result<(), Failure> {
         JobStatus::Succeeded => return Ok(()),
         JobStatus::Failed => failure(job.error.as_ref()),
         JobStatus::Canceled => "the job was canceled".to_owned(),
-        JobStatus::Expired => "the job's time ran out; give it more with --run-limit".to_owned(),
+        JobStatus::Expired if job.started_at.is_some() => {
+            "the job's time ran out; give it more with --run-limit".to_owned()
+        }
+        // It never ran, so the time to run is not what it needs more of.
+        JobStatus::Expired => failure(job.error.as_ref()),
         JobStatus::Queued | JobStatus::Running | JobStatus::Canceling => {
             "the job did not end".to_owned()
         }

@@ -159,7 +159,7 @@ fn a_job_whose_time_is_over_failed_whether_it_ran_or_not() {
     let Frame::Text(text) = &told[0] else {
         panic!("a text");
     };
-    assert!(text.contains("queue_limit"), "{text}");
+    assert!(text.contains("waited for longer"), "{text}");
     assert!(saved(&mut projector, &expired).is_empty(), "told once");
 
     let id = JobId(Uuid::from_u128(2));
@@ -184,7 +184,7 @@ fn a_job_whose_time_is_over_failed_whether_it_ran_or_not() {
     assert_eq!(error["data"]["node_id"], "7");
     assert_eq!(error["data"]["node_type"], "KSampler");
     let message = error["data"]["exception_message"].as_str().expect("a text");
-    assert!(message.contains("run_limit"), "{message}");
+    assert!(message.contains("ran for longer"), "{message}");
 }
 
 #[test]
