@@ -4,23 +4,28 @@ use accounts::Fingerprint;
 use indexmap::IndexMap;
 use jiff::Timestamp;
 
+use super::checked::Read;
 use super::{Jobs, JobsError, Submission, Submitted};
+use crate::NodeCatalog;
 
 impl Jobs {
     /// Answers a submission that was taken in before, by its key, and takes in no new one: `None`.
     ///
     /// # Errors
-    /// As [`Jobs::submit`].
+    /// If the graph cannot be read, the key was claimed by another request, or a port fails.
     pub async fn replay(
         &self,
         submission: Submission,
         now: Timestamp,
     ) -> Result<Option<Submitted>, JobsError> {
-        // Without room a store inserts nothing, and still answers what a key stands for.
-        match self.take_in(submission, 0, now).await {
-            Err(JobsError::QueueFull { .. }) => Ok(None),
-            answered => answered.map(Some),
-        }
+        let bytes = submission.workflow.len();
+        // The fingerprint is of the graph as it came: which classes can be run now changes nothing of it.
+        let read = self.aside(bytes, move || {
+            let read = Read::of(&submission, &NodeCatalog::default());
+            (submission, read)
+        });
+        let (submission, read) = read.await?;
+        self.known(&submission, read?.fingerprint, now).await
     }
 
     /// The answer to a submission whose key stands for a job already; `None` without a key, or if the key is new. Everything else

@@ -67,11 +67,10 @@ impl Jobs {
         submission: Submission,
         now: Timestamp,
     ) -> Result<Submitted, JobsError> {
-        let room = submission.tier.queued_jobs;
         let windows = Arc::clone(&submission.tier.submissions);
         let Err(used_up) = self.submitted.count(&submission.account, &windows, now) else {
             let account = submission.account.clone();
-            let submitted = self.take_in(submission, room, now).await;
+            let submitted = self.take_in(submission, now).await;
             if !submitted
                 .as_ref()
                 .is_ok_and(|submitted| !submitted.replayed)
@@ -88,10 +87,9 @@ impl Jobs {
         replayed.ok_or(JobsError::RateLimited(used_up))
     }
 
-    pub(super) async fn take_in(
+    async fn take_in(
         &self,
         submission: Submission,
-        room: u32,
         now: Timestamp,
     ) -> Result<Submitted, JobsError> {
         let (catalog, unready) = match self.catalog() {
@@ -150,7 +148,7 @@ impl Jobs {
                 return Err(JobsError::Refused(Box::new(refusal.clone())));
             }
             Some(_) => 0,
-            None => room,
+            None => submission.tier.queued_jobs,
         };
 
         let (id, has_secret) = (submission.id, submission.secret.is_some());
