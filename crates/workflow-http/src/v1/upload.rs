@@ -87,7 +87,7 @@ pub(super) async fn mask(call: &Call<'_>, body: Body) -> Result<Response<Body>, 
     let file = form.file.ok_or_else(no_file)?;
     let name = file.name.clone();
     // Without a record nobody can read the mask itself, and a sweep takes it away.
-    let mask = commit(call, file.writer).await?;
+    let mask = commit(call.service, &call.principal, file.writer).await?;
     let made = call
         .v1
         .image_tools
@@ -181,12 +181,12 @@ async fn store(
     // Looked at before it becomes a record: what is refused is nowhere to be found.
     let blob = writer.finish().await.map_err(store_failed)?;
     // Storage is flat, where ComfyUI has a folder for each kind: what was sent as another kind is not to be lost.
-    let replaces = overwrite && may_replace(call, &file.name, kind).await?;
+    let mut replaces = overwrite && may_replace(call, &file.name, kind).await?;
     let mut place = place(call, &file.name, blob.hash, replaces).await?;
     let blob = match place.is_there {
         // It takes no more room.
         true => writer.commit().await.map_err(store_failed)?,
-        false => commit(call, writer).await?,
+        false => commit(call.service, &call.principal, writer).await?,
     };
     let media_type = probe(call, blob).await?;
     let upload = |path| Upload {
@@ -205,7 +205,10 @@ async fn store(
     for _ in 0..MOST_NAMES {
         let named = upload(place.path.clone());
         match assets.keep_under_free_name(blob, named, now).await {
-            Err(AssetsError::NameTaken) if replaces => {
+            // Asked again: another upload may have taken the name as another kind meanwhile.
+            Err(AssetsError::NameTaken)
+                if replaces && may_replace(call, &file.name, kind).await? =>
+            {
                 let replacing = upload(place.path);
                 return Ok(assets.keep(blob, replacing, now).await?.asset);
             }
@@ -219,6 +222,7 @@ async fn store(
                 };
             }
         }
+        replaces = overwrite && may_replace(call, &file.name, kind).await?;
         place = names::place(call, &file.name, blob.hash, replaces).await?;
     }
     Err(ApiError::Exists)
@@ -274,8 +278,12 @@ pub(super) async fn keep_example(
         expires_in: None,
         key: None,
     };
-    assets.finish(writer, upload, None, now).await?;
-    Ok(())
+    let blob = commit(service, principal, writer).await?;
+    match assets.keep_under_free_name(blob, upload, now).await {
+        // The account's own file came first, and stays the one that the name means.
+        Ok(_) | Err(AssetsError::NameTaken) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Assets within what an account may store, kept for as long as its uploads are.
@@ -286,12 +294,16 @@ fn assets_of(service: &WorkflowService, principal: &Principal) -> Assets {
 }
 
 /// Makes bytes durable, under no record yet, if the account has room for one.
-async fn commit(call: &Call<'_>, mut writer: Box<dyn BlobWriter>) -> Result<Blob, ApiError> {
+async fn commit(
+    service: &WorkflowService,
+    principal: &Principal,
+    mut writer: Box<dyn BlobWriter>,
+) -> Result<Blob, ApiError> {
     let blob = writer.finish().await.map_err(store_failed)?;
-    let assets = assets_of(call.service, &call.principal);
-    let room = assets.room(call.account(), false).await?;
+    let assets = assets_of(service, principal);
+    let room = assets.room(&principal.account, false).await?;
     if room.is_some_and(|room| blob.size_bytes > room) {
-        let limit_bytes = call.principal.tier.stored_bytes;
+        let limit_bytes = principal.tier.stored_bytes;
         return Err(AssetsError::QuotaExceeded { limit_bytes }.into());
     }
     writer.commit().await.map_err(store_failed)
