@@ -10,7 +10,8 @@ use hyper_kit::Body;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use v1_compat::{
-    FileContent, JobRecord, Parts, history_entry, history_v2_entry, history_v2_item, prompt_id,
+    FileContent, JobRecord, Parts, history_entry, history_v2_entry, history_v2_item, job_of,
+    prompt_id,
 };
 use workflow_core::{JobId, JobsError};
 
@@ -58,12 +59,8 @@ impl Hidden {
 
     /// The same, and these jobs, and everything that ended until then.
     fn and(mut self, jobs: Vec<JobId>, until_ms: Option<i64>) -> Self {
-        if until_ms.is_some() {
-            self = Self {
-                until_ms: self.until_ms.max(until_ms),
-                ..Self::default()
-            };
-        }
+        // Ids stay when all that is over is hidden: one of them may be of a job that ends after that.
+        self.until_ms = self.until_ms.max(until_ms);
         for job in jobs {
             if self.ids.insert(job) {
                 self.order.push(job);
@@ -165,15 +162,15 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
     if named.len() > MOST_HIDDEN {
         return Err(wrong());
     }
-    let mut over = Vec::new();
-    for id in named {
-        match call.job_called(id).await {
-            // What is not over is in no history yet, and its result is to be seen.
-            Ok(view) if !view.job.status.is_terminal() => {}
-            Ok(view) => over.push(view.job.id),
-            Err(ApiError::NotFound | ApiError::Jobs(JobsError::NotFound)) => {}
-            Err(error) => return Err(error),
-        }
+    let mut over: Vec<JobId> = named.into_iter().filter_map(job_id).collect();
+    if !over.is_empty() {
+        // What is not over is in no history yet, and its result is to be seen. One look tells all of them.
+        let jobs = &call.service.jobs;
+        let in_flight = jobs.in_flight(call.account(), call.now).await?;
+        let in_flight: HashSet<JobId> = in_flight.iter().map(|job| job.id).collect();
+        over.retain(|id| {
+            !in_flight.contains(id) && !in_flight.contains(&job_of(call.account(), *id))
+        });
     }
     let until_ms = clear.then(|| call.now.as_millisecond());
     if over.is_empty() && !clear {
