@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use v1_compat::{
     JobRecord, JobWord, Parts, Queued, failure, job_detail, job_entry, prompt_id, status_word,
 };
-use workflow_core::{JobCursor, JobStatus, OutputKind};
+use workflow_core::{JobCursor, JobQuery, JobStatus, OutputKind};
 
 use super::errors::{ApiError, field};
 use super::listing::{Brief, Step, texts};
@@ -172,13 +172,20 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         running: 0,
     };
     if view.job.status == JobStatus::Queued {
-        let jobs = &call.service.jobs;
-        // What runs as part of something else takes room, too.
-        let in_flight = jobs.in_flight(call.account(), call.now).await?;
-        let running = in_flight
-            .iter()
-            .filter(|job| job.status != JobStatus::Queued);
-        queued.running = running.count();
+        // What runs as part of something else takes room, too. More than the account has room for do not run at once.
+        let room = call.principal.tier.concurrent_jobs;
+        let running = JobQuery {
+            account: call.account().clone(),
+            labels: Vec::new(),
+            over: None,
+            statuses: vec![JobStatus::Running, JobStatus::Canceling],
+            after: None,
+            limit: usize::try_from(room).unwrap_or(usize::MAX).max(1),
+            // They are in memory for every caller.
+            outputs: usize::MAX,
+        };
+        let running = call.service.jobs.list(&running, call.now).await?;
+        queued.running = running.jobs.len();
     }
     call.show(view.job.id, |record| job_detail(record, queued))
         .await
