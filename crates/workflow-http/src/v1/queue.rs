@@ -1,9 +1,11 @@
 //! The queue, and stopping what is in it.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use http::Response;
 use hyper_kit::Body;
+use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use v1_compat::queue_item;
@@ -98,8 +100,31 @@ pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Bo
 
 /// The job that the body of an interrupt names. What else is in it is passed over, however deep it is.
 fn named(body: &[u8]) -> Option<String> {
-    let fields: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
-    serde_json::from_str(fields.get("prompt_id")?.get()).ok()
+    let fields: HashMap<Key, &RawValue> = serde_json::from_slice(body).ok()?;
+    let named = fields.get(&Key(b"prompt_id".to_vec()))?;
+    serde_json::from_str(named.get()).ok()
+}
+
+/// A key by its bytes: one that is no text of Unicode must not hide the name beside it.
+#[derive(PartialEq, Eq, Hash)]
+struct Key(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Key, E> {
+                Ok(Key(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +138,7 @@ mod tests {
             r#"{"prompt_id": "x"}"#.to_owned(),
             format!(r#"{{"a": {deep}, "prompt_id": "x"}}"#),
             r#"{"prompt_id": 1, "prompt_id": "x"}"#.to_owned(),
+            r#"{"\ud800": 1, "prompt_id": "x"}"#.to_owned(),
         ] {
             assert_eq!(named(body.as_bytes()).as_deref(), Some("x"), "{body}");
         }
