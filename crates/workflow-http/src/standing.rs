@@ -12,10 +12,13 @@ use hyper_kit::SocketLimits;
 use identity::{Credential, Identity, IdentityError, Presented, WebSessions, presented};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How often an open stream is asked about.
 const VERIFIED_EVERY: Duration = SocketLimits::DEFAULT.ping;
+
+/// How long an event stream waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The headers in which a request says whose it is.
 const PRESENTED: [HeaderName; 3] = [AUTHORIZATION, HeaderName::from_static("x-api-key"), COOKIE];
@@ -91,7 +94,9 @@ impl Standing {
             return true;
         }
         self.verified_next = Instant::now() + VERIFIED_EVERY;
-        self.counts(now).await
+        // A store that hangs ends nothing, and is not waited for.
+        let counts = timeout(PATIENCE, self.counts(now)).await;
+        counts.unwrap_or(true)
     }
 
     /// The same, where a cookie or the token of the query may have been presented.

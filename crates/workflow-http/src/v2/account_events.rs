@@ -75,7 +75,15 @@ impl Telling {
 
     /// The next event; `None` when the server drains, or what the caller presented counts no more.
     async fn next(&mut self) -> Option<Bytes> {
-        while self.standing.holds(self.clock.now()).await {
+        loop {
+            let holds = tokio::select! {
+                biased;
+                () = self.drain.cancelled() => false,
+                holds = self.standing.holds(self.clock.now()) => holds,
+            };
+            if !holds {
+                return None;
+            }
             let told = tokio::select! {
                 told = self.follower.next() => told,
                 () = self.standing.due() => continue,
@@ -100,6 +108,5 @@ impl Telling {
                 }
             }
         }
-        None
     }
 }

@@ -106,7 +106,15 @@ impl Telling {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        while !self.over && self.standing.holds(self.teller.clock.now()).await {
+        while !self.over {
+            let holds = tokio::select! {
+                biased;
+                () = self.drain.cancelled() => false,
+                holds = self.standing.holds(self.teller.clock.now()) => holds,
+            };
+            if !holds {
+                return None;
+            }
             let live = self.follower.latest();
             let in_time = Instant::now() >= self.paced_until;
             let news = self.cursor.take(&live, in_time);
