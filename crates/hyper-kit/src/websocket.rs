@@ -55,7 +55,7 @@ pub trait Conversation: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Outgoing>> + Send;
 
     /// Whether the client may stay; asked with every ping, and a socket whose client may not is closed with 1008. Cancel-safe: where
-    /// it does not answer for the time of [`SocketLimits::stall`], the client stays until it is asked again.
+    /// it does not answer for the time of [`SocketLimits::goodbye`], the client stays until it is asked again.
     fn may_stay(&mut self) -> impl Future<Output = bool> + Send;
 
     /// Hears a text of the client. Binary messages are passed over.

@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tokio::time::{Instant, interval_at, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -57,6 +57,8 @@ async fn converse<C: Conversation>(
     drain: &CancellationToken,
 ) -> End {
     let mut pings = interval_at(Instant::now() + limits.ping, limits.ping);
+    // A tick that comes late is no reason for another one at once: what is sent in between would wait for both.
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut silent = 0;
     loop {
         let message = tokio::select! {
@@ -84,7 +86,13 @@ async fn converse<C: Conversation>(
                     return End::Gone;
                 }
                 silent += 1;
-                let may_stay = timeout(limits.stall, conversation.may_stay()).await;
+                // Nobody waits for a store that hangs, least of all a drain.
+                let asked = timeout(limits.goodbye, conversation.may_stay());
+                let may_stay = tokio::select! {
+                    biased;
+                    () = drain.cancelled() => return End::Close(CloseCode::Away),
+                    may_stay = asked => may_stay,
+                };
                 if matches!(may_stay, Ok(false)) {
                     return End::Close(CloseCode::Policy);
                 }
