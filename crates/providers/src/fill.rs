@@ -119,9 +119,11 @@ fn is_same(known: &str, name: &str) -> bool {
     known == name || (name.len() <= 3 * known.len() && folded(known) == folded(name))
 }
 
-/// Whether JSON is this value, however it is spelled.
+/// Whether JSON is this plain value, however it is spelled. No object is one, whatever `serde_json` makes of its names.
 fn is(given: &RawValue, value: &Value) -> bool {
-    serde_json::from_str::<Value>(given.get()).is_ok_and(|given| given == *value)
+    let given = given.get();
+    !given.starts_with('{')
+        && serde_json::from_str::<Value>(given).is_ok_and(|given| given == *value)
 }
 
 #[cfg(test)]
@@ -194,6 +196,14 @@ mod tests {
                 &[],
             ),
             (r#"{"input":{"model":"m-2"}}"#, &[]),
+            (
+                r#"{"model":{"$serde_json::private::RawValue":"\"m-1\""}}"#,
+                &["model"],
+            ),
+            (
+                r#"{"model":{"\u0024serde_json::private::R\u0061wValue":"\"m-1\""}}"#,
+                &["model"],
+            ),
         ] {
             let told = fill.violations(body.as_bytes());
             let names: Vec<&ViolationStep> = told.iter().flat_map(|one| &one.location).collect();

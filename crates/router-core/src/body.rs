@@ -12,12 +12,19 @@ use crate::json;
 /// times the bytes of the body.
 pub(crate) fn view(body: &[u8]) -> Result<Value, String> {
     json_text::check(body).map_err(|error| format!("the body cannot be taken: {error}"))?;
-    // As a text, none of its strings is looked through a second time for being one.
     let malformed = |error: serde_json::Error| format!("the body is not valid JSON: {error}");
+    // As a text, none of its strings is looked through a second time for being one.
     let text = match str::from_utf8(body) {
         Ok(text) => text,
         Err(_) => return serde_json::from_slice(body).map_err(malformed),
     };
+    if json::may_be_marked(text) {
+        let refused = || match json::grammar_error(text) {
+            Some(error) => malformed(error),
+            None => "the body is not valid JSON: it nests too deeply".to_owned(),
+        };
+        return json::read_bounded(text).ok_or_else(refused);
+    }
     let refused = match serde_json::from_str(text) {
         Ok(view) => return Ok(view),
         Err(refused) => refused,
@@ -86,6 +93,17 @@ mod tests {
         assert!(view(b"{\"a\":\"\xff\"}").is_err());
         for body in ["1", "null", "\"x\"", "[]", " {} \n", "1e999999"] {
             view(body.as_bytes()).expect("it is JSON");
+        }
+    }
+
+    /// Whoever gets the bytes reads an object with a strange name.
+    #[test]
+    fn a_name_of_the_parser_is_a_name() {
+        let mark = "$serde_json::private::RawValue";
+        for name in [mark, "\\u0024serde_json::private::RawV\\u0061lue"] {
+            let body = format!(r#"{{"model":{{"{name}":"\"cheap\""}}}}"#);
+            let seen = view(body.as_bytes()).expect("valid");
+            assert_eq!(seen["model"][mark], "\"cheap\"", "{body}");
         }
     }
 

@@ -38,7 +38,9 @@ struct Reader<'a> {
 /// What `serde_json` can hold is what it reads, and takes no longer.
 #[must_use]
 pub fn read_leniently(body: &[u8]) -> Option<Value> {
-    if let Ok(value) = serde_json::from_slice(body) {
+    if str::from_utf8(body).is_ok_and(|text| !may_be_marked(text))
+        && let Ok(value) = serde_json::from_slice(body)
+    {
         return Some(value);
     }
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
@@ -47,6 +49,18 @@ pub fn read_leniently(body: &[u8]) -> Option<Value> {
         return None;
     }
     read(&String::from_utf8_lossy(body), Beyond::Shown)
+}
+
+/// Whether a text may have the name by which `serde_json` takes an object for JSON in a text of its own. To everybody else that
+/// is an object, so such a text is read here and not there. Spelled with escapes, the name has a letter or mark of ASCII as one.
+pub(crate) fn may_be_marked(text: &str) -> bool {
+    const MARK: &str = "$serde_json::private::RawValue";
+    let spells_mark = |(at, _): (usize, &str)| {
+        let digits = text.get(at + 4..at + 6);
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        byte.is_some_and(|byte| MARK.as_bytes().contains(&byte))
+    };
+    text.contains(MARK) || text.match_indices("\\u00").any(spells_mark)
 }
 
 /// Reads a body of a caller. `None` if it is no JSON by its grammar, or nested deeper than [`MAX_DEPTH`].
@@ -260,6 +274,19 @@ mod tests {
         assert_eq!(read_leniently(body.as_bytes()), Some(shown));
         let bounded = json!([f64::MAX, f64::MIN, 0.0, 12]);
         assert_eq!(read_bounded(body), Some(bounded));
+    }
+
+    #[test]
+    fn a_name_of_the_parser_is_a_name() {
+        let mark = "$serde_json::private::RawValue";
+        for body in [
+            r#"{"$serde_json::private::RawValue":"1"}"#,
+            r#"{"\u0024serde_json::private::RawValue":"1"}"#,
+        ] {
+            let seen = Some(json!({ mark: "1" }));
+            assert_eq!(read_leniently(body.as_bytes()), seen);
+            assert_eq!(read_bounded(body), seen);
+        }
     }
 
     #[test]
