@@ -169,7 +169,10 @@ async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start
     loop {
         let claimed = router.ports.calls.claim(claim.clone(), timer.now());
         let generation = match claimed.await.map_err(unavailable)? {
-            Claimed::Fresh => return Ok(Start::Fresh),
+            Claimed::Fresh => {
+                attempt.set_runs_elsewhere(false);
+                return Ok(Start::Fresh);
+            }
             Claimed::InFlight => {
                 return Err(RouterError::InFlight {
                     retry_after: IN_FLIGHT_RETRY,
@@ -186,6 +189,7 @@ async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start
         }
         // It ended here since it was looked up, which the next look tells at once, or another process runs it. Then its key
         // answers when that one has settled it, or when this one took it over.
+        attempt.set_runs_elsewhere(true);
         timer.sleep(pause).await;
         pause = ELSEWHERE_PAUSE;
         still_wanted(attempt)?;
@@ -204,7 +208,7 @@ async fn engage(
     write_down(router, &dispatch.generation, order.key).await?;
     attempt
         .follow(order.generation, &dispatch.registered.running)
-        .map_err(left)?;
+        .map_err(|reason| left(reason, attempt))?;
     Ok(dispatch)
 }
 
@@ -430,14 +434,17 @@ async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
 fn still_wanted(attempt: &Attempt) -> Result<(), RouterError> {
     attempt
         .abandoned()
-        .map_or(Ok(()), |reason| Err(left(reason)))
+        .map_or(Ok(()), |reason| Err(left(reason, attempt)))
 }
 
-/// Nothing was dispatched because the waiter left for this reason.
-fn left(reason: Bucket) -> RouterError {
+/// Nothing was dispatched for this attempt because its waiter left for this reason.
+fn left(reason: Bucket, attempt: &Attempt) -> RouterError {
     if reason == Bucket::DeadlineExceeded {
         RouterError::Deadline {
-            left: LeftCall::NotDispatched,
+            left: match attempt.runs_elsewhere() {
+                true => LeftCall::WithKey,
+                false => LeftCall::NotDispatched,
+            },
             retry_after: None,
         }
     } else {

@@ -1,6 +1,7 @@
 //! The half of a call that the connection holds: it waits under the deadline, and leaving it hurts nobody.
 
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,7 +20,11 @@ use crate::{
 
 /// Where an attempt stands; shared by its execution and its waiter, who race to move it on.
 #[derive(Debug, Default)]
-pub(crate) struct Attempt(Mutex<Stage>);
+pub(crate) struct Attempt {
+    stage: Mutex<Stage>,
+    /// Whether its key has a generation that was dispatched and does not run in this process.
+    runs_elsewhere: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 enum Stage {
@@ -86,6 +91,15 @@ impl Attempt {
         }
     }
 
+    /// Notes whether what it waits for runs in another process: its caller is to come back with the key then.
+    pub(super) fn set_runs_elsewhere(&self, runs_elsewhere: bool) {
+        self.runs_elsewhere.store(runs_elsewhere, Ordering::Release);
+    }
+
+    pub(super) fn runs_elsewhere(&self) -> bool {
+        self.runs_elsewhere.load(Ordering::Acquire)
+    }
+
     /// Lets it follow a generation: from now on, leaving stops nothing. Fails if its waiter has left.
     pub(super) fn follow(
         &self,
@@ -122,7 +136,7 @@ impl Attempt {
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -210,6 +224,7 @@ impl Waiter {
 
     fn deadline_exceeded(&self, running: Option<&Running>) -> Reply {
         let left = match running {
+            None if self.attempt.runs_elsewhere() => LeftCall::WithKey,
             None => LeftCall::NotDispatched,
             Some(_) if self.has_key() => LeftCall::WithKey,
             Some(_) => LeftCall::WithoutKey,

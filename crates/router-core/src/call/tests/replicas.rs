@@ -7,7 +7,7 @@ use accounts::AccountChange;
 use tokio::task::yield_now;
 
 use super::harness::*;
-use crate::{Collected, RouterConfig, RouterError, Submitted, Usage};
+use crate::{Collected, LeftCall, RouterConfig, RouterError, Submitted, Usage};
 
 /// Two routers at the same time, with one account.
 async fn replicas() -> (Arc<House>, Arc<House>) {
@@ -61,6 +61,34 @@ async fn a_retry_elsewhere_gets_the_result_of_the_router_that_runs_the_call() {
     let answered = retry.waiter.await.expect("no panic");
     assert!(answered.replayed);
     assert_eq!(answered.result.expect("the result").body, "{\"a\":1}");
+    assert_eq!((first.submits(), second.submits()), (1, 0));
+    assert_eq!(first.balance().await, (990, 0));
+}
+
+#[tokio::test]
+async fn a_deadline_of_a_call_that_runs_elsewhere_tells_to_come_back_with_the_key() {
+    let (first, second) = replicas().await;
+    let call = first.begin(keyed("{}")).await;
+    let (_, answer) = first.submitted().await;
+    let retry = second.begin(keyed("{}")).await;
+    while !retry.waiter.is_finished() {
+        first.clock.advance(Duration::from_secs(1));
+        yield_now().await;
+    }
+    let (told, execution) = retry.early().await;
+    let left = match told {
+        Err(RouterError::Deadline { left, .. }) => left,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(left, LeftCall::WithKey, "a new key would be a second bill");
+    while !execution.is_finished() {
+        first.clock.advance(Duration::from_secs(1));
+        yield_now().await;
+    }
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    call.execution.await.expect("no panic");
     assert_eq!((first.submits(), second.submits()), (1, 0));
     assert_eq!(first.balance().await, (990, 0));
 }
