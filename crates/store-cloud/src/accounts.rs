@@ -76,7 +76,8 @@ impl PgAccounts {
         let defaults = Defaults::of(defaults);
         let turnstile = database.turnstile().clone();
         let (store, current) = (database.clone(), defaults.clone());
-        let lookups = Batches::in_turn(&turnstile, TOGETHER, move |asked| {
+        // A look-up locks nothing and commits nothing, and every request waits for one: it takes turns with no step of a call.
+        let lookups = Batches::start(TOGETHER, move |asked| {
             look_up(store.clone(), current.tier(), asked).boxed()
         });
         let (store, current) = (database.clone(), defaults.clone());
