@@ -78,7 +78,7 @@ impl Ffmpeg {
     /// Makes a file of others, each with the options that tell how to read it; answers its bytes.
     ///
     /// # Errors
-    /// As [`Ffmpeg::convert`].
+    /// As [`Ffmpeg::convert`], and if it becomes larger than the job has room for.
     pub(crate) fn write(
         self,
         inputs: &[(&Path, &[&str])],
@@ -94,7 +94,7 @@ impl Ffmpeg {
         }
         command.args(options).arg(&output);
         command.stdout(Stdio::null());
-        run(command, context, |_, _| Ok(()))?;
+        run(command, context, Some(&output), |_, _| Ok(()))?;
         let size = std::fs::metadata(&output)
             .map_err(|error| broken(&error))?
             .len();
@@ -123,7 +123,7 @@ impl Ffmpeg {
             .args(options)
             .arg("pipe:1");
         command.stdout(Stdio::piped());
-        run(command, context, |child, began| {
+        run(command, context, None, |child, began| {
             let Some(mut stdout) = child.stdout.take() else {
                 return Ok(());
             };
@@ -186,7 +186,7 @@ impl Ffmpeg {
             .arg(&output)
             .arg(file)
             .stdout(Stdio::null());
-        run(command, context, |_, _| Ok(()))?;
+        run(command, context, None, |_, _| Ok(()))?;
         let mut told = Vec::new();
         let file = std::fs::File::open(&output).map_err(|error| broken(&error))?;
         let read = file.take(MOST).read_to_end(&mut told);
@@ -220,10 +220,11 @@ pub(crate) fn folder() -> Result<tempfile::TempDir, NodeError> {
     tempfile::tempdir().map_err(|error| broken(&error))
 }
 
-/// Runs a program to its end while `meanwhile` takes what it writes.
+/// Runs a program to its end while `meanwhile` takes what it writes, and while there is room for what it writes to `output`.
 fn run(
     mut command: Command,
     context: &NodeContext,
+    output: Option<&Path>,
     meanwhile: impl FnOnce(&mut Child, Instant) -> Result<(), NodeError>,
 ) -> Result<(), NodeError> {
     command.stdin(Stdio::null()).stderr(Stdio::piped());
@@ -237,6 +238,9 @@ fn run(
         meanwhile(&mut child.0, began)?;
         let complaint = loop {
             go_on(began, context)?;
+            if let Some(output) = output {
+                has_room(output, context)?;
+            }
             match ended.recv_timeout(LOOK) {
                 Ok(complaint) => break complaint,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -281,6 +285,16 @@ fn go_on(began: Instant, context: &NodeContext) -> Result<(), NodeError> {
     }
 }
 
+/// Whether the job has room for a file that is being written. What nobody will read must not fill the disk.
+fn has_room(output: &Path, context: &NodeContext) -> Result<(), NodeError> {
+    // It may not have begun.
+    let size = std::fs::metadata(output).map_or(0, |file| file.len());
+    match size > context.free_bytes() {
+        true => context.reserve(size),
+        false => Ok(()),
+    }
+}
+
 /// The last line of a complaint without the names of files, which only this server knows.
 fn told(complaint: &str) -> String {
     let line = complaint.lines().rfind(|line| !line.trim().is_empty());
@@ -319,4 +333,28 @@ pub(crate) fn written(path: &Path, bytes: &[u8]) -> Result<(), NodeError> {
         file.write_all(bytes)
     };
     write().map_err(|error| broken(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_writes_more_than_there_is_room_for_is_ended() {
+        let folder = folder().expect("a folder");
+        let output = folder.path().join("output");
+        let mut command = Command::new("sh");
+        // It writes, and then does not end by itself.
+        command.args([
+            "-c",
+            "head -c 5000 /dev/zero >\"$0\"; exec tail -f /dev/null",
+        ]);
+        command.arg(&output).stdout(Stdio::null());
+        let context = NodeContext::of_budget(4000);
+        let ended = run(command, &context, Some(&output), |_, _| Ok(()));
+        let Err(NodeError::OutOfMemory { needed_bytes, .. }) = ended else {
+            panic!("{ended:?}")
+        };
+        assert!((4001..=5000).contains(&needed_bytes), "{needed_bytes}");
+    }
 }

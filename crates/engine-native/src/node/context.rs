@@ -300,10 +300,16 @@ mod tests {
         }
     }
 
+    impl NodeContext {
+        /// A context outside any run, with so many bytes left.
+        pub(crate) fn of_budget(bytes: u64) -> Self {
+            let host = Box::new(Budget(Mutex::new(bytes)));
+            Self::new("node".into(), Self::detached().run, host)
+        }
+    }
+
     fn limits_of_jpeg(width: u16, height: u16, budget: u64) -> Result<Limits, NodeError> {
-        let detached = NodeContext::detached();
-        let host = Box::new(Budget(Mutex::new(budget)));
-        let context = NodeContext::new("node".into(), detached.run, host);
+        let context = NodeContext::of_budget(budget);
         let mut jpeg = vec![0xff, 0xd8, 0xff, 0xc0, 0, 17, 8];
         jpeg.extend(height.to_be_bytes());
         jpeg.extend(width.to_be_bytes());
