@@ -195,17 +195,42 @@ impl Ffmpeg {
     }
 }
 
-/// The options that put these texts, by their keys, into a file.
-pub(crate) fn tags(texts: &[(String, String)]) -> Vec<String> {
-    // Programs take arguments of a bounded length: a larger graph is left out.
-    const MOST: usize = 100_000;
-    let told = texts
-        .iter()
-        .flat_map(|(key, text)| ["-metadata".to_owned(), format!("{key}={text}")]);
-    match texts.iter().map(|(_, text)| text.len()).sum::<usize>() {
-        0..MOST => told.collect(),
-        _ => Vec::new(),
+/// The options that put what made a file into it. What a program cannot take is left out, with a line at the node.
+pub(crate) fn tags(context: &NodeContext) -> Vec<String> {
+    let texts = context.metadata();
+    let (tags, left_out) = fitting(&texts);
+    if left_out > 0 {
+        context.text(&format!(
+            "{left_out} of the {} texts about the workflow are not in the file: together they have more than {MOST_TAGS} \
+             bytes, or they hold what the file cannot",
+            texts.len()
+        ));
     }
+    tags
+}
+
+/// Bytes of all texts that go into a file. An argument of a program is shorter than 128 KiB, and all of them are bounded, too.
+const MOST_TAGS: usize = 100_000;
+
+/// The options for the texts that fit, and how many do not.
+fn fitting(texts: &[(String, String)]) -> (Vec<String>, usize) {
+    // The name of the option, and the pointers to it and to its value.
+    const EACH: usize = 32;
+    // FFmpeg takes such a text for escaped bytes, and fails if it is not.
+    const PRIVATE: &str = "id3v2_priv.";
+    let (mut options, mut left_out, mut room) = (Vec::new(), 0, MOST_TAGS);
+    for (key, text) in texts {
+        let is_possible = !key.contains('\0') && !text.contains('\0') && !key.starts_with(PRIVATE);
+        let rest = room.checked_sub(key.len() + text.len() + EACH);
+        match rest.filter(|_| is_possible) {
+            Some(rest) => {
+                room = rest;
+                options.extend(["-metadata".to_owned(), format!("{key}={text}")]);
+            }
+            None => left_out += 1,
+        }
+    }
+    (options, left_out)
 }
 
 const SAFE: [&str; 4] = [
@@ -356,5 +381,35 @@ mod tests {
             panic!("{ended:?}")
         };
         assert!((4001..=5000).contains(&needed_bytes), "{needed_bytes}");
+    }
+
+    #[test]
+    fn texts_that_no_program_takes_are_left_out() {
+        let texts = |texts: &[(&str, &str)]| -> Vec<(String, String)> {
+            let texts = texts.iter();
+            texts
+                .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
+                .collect()
+        };
+        let long = "x".repeat(MOST_TAGS);
+        let told = texts(&[
+            ("prompt", "{}"),
+            ("a\0b", "c"),
+            ("d", "e\0f"),
+            (&long, "g"),
+            ("h", &long),
+            ("id3v2_priv.i", "\"\\\"\""),
+            ("workflow", "[]"),
+        ]);
+        let fits = ["-metadata", "prompt={}", "-metadata", "workflow=[]"];
+        assert_eq!(fitting(&told), (fits.map(str::to_owned).to_vec(), 5));
+
+        let many: Vec<(String, String)> = (0..90_000)
+            .map(|key| (key.to_string(), String::new()))
+            .collect();
+        let (options, left_out) = fitting(&many);
+        let bytes: usize = options.iter().map(String::len).sum();
+        assert_eq!(options.len() / 2 + left_out, many.len());
+        assert!((1..MOST_TAGS).contains(&bytes), "{bytes}");
     }
 }

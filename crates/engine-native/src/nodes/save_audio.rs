@@ -315,7 +315,7 @@ fn converted(
     context: &NodeContext,
 ) -> Result<Vec<u8>, NodeError> {
     let program = Ffmpeg::installed()?;
-    let tags = tags(&context.metadata());
+    let tags = tags(context);
     let tags = tags.iter().map(String::as_str);
     let options: Vec<&str> = tags.chain(options.iter().copied()).collect();
     program.convert(&sound::wave(channels, rate), &options, context)

@@ -182,7 +182,7 @@ impl Opened {
         let index = |stream: &Json| stream["index"].as_u64().map(|index| format!("0:{index}"));
         let tracks = [Some(self.pictures()?), self.sound()];
         let tracks: Vec<String> = tracks.into_iter().flatten().filter_map(index).collect();
-        let tags = tags(&context.metadata());
+        let tags = tags(context);
         let options: Vec<&str> = tracks
             .iter()
             .flat_map(|track| ["-map", track])
@@ -246,7 +246,7 @@ fn of_parts(
         "{EVEN},scale=flags=bilinear{},format={pixels}",
         colors.matrix()
     );
-    let tags = tags(&context.metadata());
+    let tags = tags(context);
     let options: Vec<&str> = ["-vf", &filters]
         .into_iter()
         .chain(colors.tags())
