@@ -148,6 +148,10 @@ impl<'p> Reader<'p> {
             // With a backslash these are boundaries of words there.
             '<' | '>' => self.out.push(character),
             _ if character.is_ascii_punctuation() => self.out.extend(['\\', character]),
+            // Between lines with comments a blank that stands for itself would be none.
+            _ if character.is_whitespace() => self
+                .out
+                .push_str(&format!("\\x{{{:x}}}", u32::from(character))),
             _ => self.out.push(character),
         }
         Ok(())
