@@ -192,7 +192,7 @@ impl<'p> Reader<'p> {
     fn number(&mut self, first: char, in_class: bool) -> Result<(), PatternError> {
         let is_octal = |byte: &u8| (b'0'..=b'7').contains(byte);
         let more = self.rest.bytes().take(2).take_while(is_octal).count();
-        let octal = first <= '7' && (first == '0' || in_class || more == 2 && first <= '3');
+        let octal = first <= '7' && (first == '0' || in_class || more == 2);
         if !octal {
             self.out.extend(['\\', first]);
             return Ok(());

@@ -135,6 +135,9 @@ fn what_python_refuses_is_refused() {
         "(?z)a",
         "(?)a",
         r"[\400]",
+        r"\400",
+        r"(a)(b)(c)(d)\400",
+        r"\777",
         "(?i",
     ] {
         let refused = Pattern::new(bad, Options::default());
