@@ -118,7 +118,9 @@ impl Node for EmptyAudio {
         let (rate, channels) = (inputs.int("sample_rate")?, inputs.int::<usize>("channels")?);
         let length = frames(inputs.float("duration")?, rate).max(0);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        context.reserve(sound::bytes(channels, length))?;
+        // A channel without samples takes room, too, and a link may ask for any number of them.
+        const CHANNEL: usize = size_of::<Vec<f32>>() / size_of::<f32>();
+        context.reserve(sound::bytes(channels, length.saturating_add(CHANNEL)))?;
         let items = vec![vec![vec![0.0; length]; channels]];
         Ok(Value::from(Sound { rate, items }).into())
     }

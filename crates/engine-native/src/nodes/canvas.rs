@@ -176,8 +176,7 @@ impl Node for ImagePadForOutpaint {
             right: inputs.int("right")?,
             bottom: inputs.int("bottom")?,
         };
-        let width = image.first().width() + margins.left + margins.right;
-        let height = image.first().height() + margins.top + margins.bottom;
+        let (height, width) = margins.around(image.first().height(), image.first().width());
         context.reserve(output_bytes(
             image.distinct(),
             height,
@@ -194,7 +193,7 @@ fn stitched_bytes(image1: &Image, image2: &Image, options: &Stitch) -> u64 {
     let (first, second) = (image1.first(), image2.first());
     let channels = first.channels().max(second.channels());
     let frames = image1.frames().len().max(image2.frames().len());
-    let spacing = options.spacing_width + 1;
+    let spacing = options.spacing_width.saturating_add(1);
     let is_row = matches!(options.direction, Direction::Left | Direction::Right);
     let (mut width, mut height) = (second.width(), second.height());
     if options.match_image_size && is_row {

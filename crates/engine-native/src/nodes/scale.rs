@@ -149,8 +149,10 @@ fn in_steps(
     steps: usize,
 ) -> Result<(usize, usize), NodeError> {
     let factor = (megapixels * 1024.0 * 1024.0 / (width as f64 * height as f64)).sqrt();
-    let side =
-        |side: usize| (side as f64 * factor / steps as f64).round_ties_even() as usize * steps;
+    let side = |side: usize| {
+        let count = (side as f64 * factor / steps as f64).round_ties_even() as usize;
+        count.saturating_mul(steps)
+    };
     match (side(width), side(height)) {
         (0, _) | (_, 0) => Err(NodeError::value(format!(
             "a side of the picture would be shorter than half a step of {steps} pixels; use smaller steps or more megapixels"
@@ -232,4 +234,15 @@ fn scaled(
         image.first().channels(),
     ))?;
     Ok(scale::common_upscale(image, width, height, method, crop)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_steps;
+
+    #[test]
+    fn more_pixels_than_there_are_numbers_are_the_largest_number() {
+        let size = in_steps((8, 8), f64::INFINITY, 3);
+        assert_eq!(size, Ok((usize::MAX, usize::MAX)));
+    }
 }

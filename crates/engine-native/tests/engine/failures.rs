@@ -392,3 +392,40 @@ async fn nodes_that_multiply_meet_a_bound_instead_of_filling_memory() {
     );
     assert!(message.contains("a text may have 1048576"), "{message}");
 }
+
+#[tokio::test]
+async fn linked_numbers_beyond_all_memory_fail_their_node() {
+    let graph = |class: &str, inputs: Json| {
+        json!({
+            "image": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 7}},
+            "far": {"class_type": "PrimitiveInt", "inputs": {"value": i64::MAX}},
+            "node": {"class_type": class, "inputs": inputs},
+            "show": {"class_type": "PreviewAny", "inputs": {"source": ["node", 0]}},
+        })
+    };
+    for (class, inputs) in [
+        (
+            "ImagePadForOutpaint",
+            json!({"image": ["image", 0], "left": ["far", 0], "top": 0, "right": ["far", 0], "bottom": 8, "feathering": ["far", 0]}),
+        ),
+        (
+            "ImagePadForOutpaint",
+            json!({"image": ["image", 0], "left": ["far", 0], "top": 0, "right": 0, "bottom": 0, "feathering": 0}),
+        ),
+        (
+            "ImageStitch",
+            json!({
+                "image1": ["image", 0], "image2": ["image", 0], "direction": "right", "match_image_size": true,
+                "spacing_width": ["far", 0], "spacing_color": "white",
+            }),
+        ),
+        (
+            "EmptyAudio",
+            json!({"duration": 0.0, "sample_rate": 44100, "channels": ["far", 0]}),
+        ),
+    ] {
+        let (code, place, ..) = failure(&Bench::new().run(&graph(class, inputs)).await);
+        let expected = (JobErrorCode::OutOfMemory, format!("node {class}"));
+        assert_eq!((code, place), expected);
+    }
+}

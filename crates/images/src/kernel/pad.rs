@@ -21,6 +21,17 @@ pub struct Margins {
     pub bottom: usize,
 }
 
+impl Margins {
+    /// Rows and columns of a frame with these at its sides, up to the largest number: no frame has as many.
+    #[must_use]
+    pub fn around(self, height: usize, width: usize) -> (usize, usize) {
+        (
+            height.saturating_add(self.top).saturating_add(self.bottom),
+            width.saturating_add(self.left).saturating_add(self.right),
+        )
+    }
+}
+
 /// ResizeAndPadImage: the picture as large as it fits into `width` x `height`, centred (an odd pixel goes to the right or the
 /// bottom) on `background`, which is 1 for white and 0 for black.
 ///
@@ -60,11 +71,8 @@ pub fn pad_for_outpaint(
     feathering: usize,
 ) -> Result<(Image, Mask), KernelError> {
     let (height, width, channels) = image.first().shape();
-    samples(
-        height + margins.top + margins.bottom,
-        width + margins.left + margins.right,
-        channels,
-    )?;
+    let (outer_height, outer_width) = margins.around(height, width);
+    samples(outer_height, outer_width, channels)?;
     let mask = outpaint_mask(height, width, margins, feathering)?;
     let image = each(image, |frame| framed(frame, margins, 0.5))?;
     Ok((image, Mask::new(vec![Arc::new(mask)])?))
@@ -75,8 +83,7 @@ fn framed(frame: Arc<Frame>, margins: Margins, background: f32) -> Result<Arc<Fr
         return Ok(frame);
     }
     let (height, width, channels) = frame.shape();
-    let outer_width = width + margins.left + margins.right;
-    let outer_height = height + margins.top + margins.bottom;
+    let (outer_height, outer_width) = margins.around(height, width);
     let mut data = unwritten(outer_height, outer_width, channels)?;
     fill_rows(&mut data, outer_width * channels, |y, out| {
         match y.checked_sub(margins.top).filter(|&y| y < height) {
@@ -104,10 +111,9 @@ fn outpaint_mask(
     margins: Margins,
     feathering: usize,
 ) -> Result<Frame, KernelError> {
-    let outer_width = width + margins.left + margins.right;
-    let outer_height = height + margins.top + margins.bottom;
+    let (outer_height, outer_width) = margins.around(height, width);
     let mut data = unwritten(outer_height, outer_width, 1)?;
-    let soft = feathering > 0 && feathering * 2 < height && feathering * 2 < width;
+    let soft = feathering > 0 && feathering.saturating_mul(2) < height.min(width);
     // A side that was not extended is infinitely far away, and the far sides are one pixel farther than they look, as recorded.
     let distance =
         |margin: usize, distance: usize, far: usize| if margin == 0 { far } else { distance };

@@ -63,3 +63,33 @@ fn nothing_added_is_nothing_done() {
     assert_eq!(out, image);
     assert_eq!(*mask.first(), Frame::filled(9, 9, 1, 0.0));
 }
+
+#[test]
+fn margins_beyond_every_number_are_too_large() {
+    let far = usize::MAX / 2 + 1;
+    for (left, right, bottom) in [(far, far, 0), (usize::MAX, 0, 0), (0, 0, usize::MAX)] {
+        let image = Image::single(Frame::filled(4, 4, 3, 1.0));
+        let margins = Margins {
+            left,
+            top: 0,
+            right,
+            bottom,
+        };
+        let padded = pad_for_outpaint(image, margins, usize::MAX);
+        assert!(
+            matches!(padded, Err(KernelError::TooLarge { .. })),
+            "{padded:?}"
+        );
+    }
+}
+
+#[test]
+fn an_edge_of_any_width_is_none_in_a_small_picture() {
+    let image = Image::single(Frame::filled(4, 4, 3, 1.0));
+    let margins = Margins {
+        left: 1,
+        ..Margins::default()
+    };
+    let (_, mask) = pad_for_outpaint(image, margins, usize::MAX).expect("it fits");
+    assert_eq!(mask.first().row(0), [1.0, 0.0, 0.0, 0.0, 0.0]);
+}
