@@ -64,7 +64,8 @@ pub(crate) fn heard(
 ) -> Result<Option<Sound>, NodeError> {
     let rate = stream["sample_rate"]
         .as_str()
-        .and_then(|rate| rate.parse().ok());
+        .and_then(|rate| rate.parse().ok())
+        .filter(|rate| *rate > 0);
     let channels = stream["channels"]
         .as_u64()
         .filter(|channels| (1..=MOST_CHANNELS).contains(channels));

@@ -14,7 +14,7 @@ const ROLLOFF: f64 = 0.99;
 /// The sound at `rate`.
 ///
 /// # Errors
-/// If there is no room for it, or the run is to stop.
+/// If the sound has no samples per second, there is no room for it, or the run is to stop.
 pub(crate) fn resampled(
     sound: &Sound,
     rate: u32,
@@ -22,6 +22,11 @@ pub(crate) fn resampled(
 ) -> Result<Sound, NodeError> {
     if rate == sound.rate {
         return Ok(sound.clone());
+    }
+    if sound.rate == 0 {
+        return Err(NodeError::value(
+            "the sound has 0 samples a second, and so no length; give it a sample rate of at least 1",
+        ));
     }
     let divisor = num_integer::gcd(rate, sound.rate).max(1);
     let (from, to) = ((sound.rate / divisor) as usize, (rate / divisor) as usize);

@@ -429,3 +429,22 @@ async fn linked_numbers_beyond_all_memory_fail_their_node() {
         assert_eq!((code, place), expected);
     }
 }
+
+#[tokio::test]
+async fn a_sound_without_a_rate_is_told() {
+    let graph = json!({
+        "none": {"class_type": "PrimitiveInt", "inputs": {"value": 0}},
+        "sound": {"class_type": "EmptyAudio", "inputs": {"duration": 1.0, "sample_rate": ["none", 0], "channels": 2}},
+        "save": {"class_type": "SaveAudioOpus", "inputs": {"audio": ["sound", 0], "filename_prefix": "a", "quality": "128k"}},
+    });
+    let (code, place, exception, message) = failure(&Bench::new().run(&graph).await);
+    assert_eq!(
+        (code, place.as_str(), exception.as_str()),
+        (
+            JobErrorCode::NodeExecutionError,
+            "save SaveAudioOpus",
+            "ValueError"
+        )
+    );
+    assert!(message.contains("0 samples a second"), "{message}");
+}
