@@ -1,6 +1,7 @@
 //! An engine over memory, a sink that writes everything down, and one call that runs a graph.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -315,7 +316,8 @@ pub(crate) fn has_ffmpeg() -> bool {
             std::env::var_os("CI").is_none(),
             "FFmpeg is not installed, and nothing is skipped in CI; install the programs ffmpeg and ffprobe"
         );
-        println!("skipped: FFmpeg is not installed");
+        // Past the harness, which keeps to itself what a test that passes prints.
+        let _ = std::io::stderr().write_all(b"skipped: FFmpeg is not installed\n");
     }
     is_installed
 }
