@@ -67,20 +67,33 @@ pub(crate) fn probe(folder: &Path) -> Result<(), Failure> {
         .map_err(|error| refused(format!("nothing can be written there: {error}")))
 }
 
-/// Saves outputs below `folder`, in the order they were made.
+/// Saves outputs below `folder`, in the order they were made; answers those that are there, and the first failure. One that
+/// cannot be saved keeps none of the others from the disk.
 pub(crate) async fn save(
     client: &Client,
     outputs: &[Output],
     folder: &Path,
-) -> Result<Vec<Saved>, Failure> {
+) -> (Vec<Saved>, Result<(), Failure>) {
     let mut saved = Vec::with_capacity(outputs.len());
+    let mut whole = Ok(());
     for output in outputs {
         let wanted = folder.join(file_name(&output.name, &output.id));
-        let path = fetch(client, &output.id, output.hash.as_deref(), &wanted).await?;
-        let output = output.clone();
-        saved.push(Saved { path, output });
+        match fetch(client, &output.id, output.hash.as_deref(), &wanted).await {
+            Ok(path) => saved.push(Saved {
+                path,
+                output: output.clone(),
+            }),
+            Err(failure) => {
+                // A server that cannot be reached, or lets this user in no more, gives none of the others either.
+                let is_over = matches!(failure.kind, Kind::Network | Kind::Unauthorized);
+                whole = whole.and(Err(failure));
+                if is_over {
+                    break;
+                }
+            }
+        }
     }
-    Ok(saved)
+    (saved, whole)
 }
 
 /// Saves the bytes of an asset under this name, or one beside it if another file has it. Returns where they are.

@@ -188,12 +188,14 @@ pub(crate) async fn outputs(
             format!("job {} has no outputs; it is {}", job.id, job.status),
         ));
     }
-    let saved = outputs::save(client, &job.outputs, out).await?;
+    let (saved, whole) = outputs::save(client, &job.outputs, out).await;
     if shared.json {
         let files: Vec<Value> = saved.iter().map(Saved::json).collect();
-        return terminal::print(&text::json(&json!(files)));
+        terminal::print(&text::json(&json!(files)))?;
+    } else {
+        show(&saved, None)?;
     }
-    show(&saved, None)
+    whole
 }
 
 /// `easel workflow`: always JSON.

@@ -97,9 +97,9 @@ async fn finish(
     out: Option<&Path>,
     protocol: Option<Protocol>,
 ) -> Result<(), Failure> {
-    let saved = match out {
-        Some(out) => outputs::save(client, &job.outputs, out).await?,
-        None => Vec::new(),
+    let (saved, whole) = match out {
+        Some(out) => outputs::save(client, &job.outputs, out).await,
+        None => (Vec::new(), Ok(())),
     };
     if shared.json {
         let files: Vec<Value> = saved.iter().map(Saved::json).collect();
@@ -107,6 +107,7 @@ async fn finish(
     } else {
         show(&saved, protocol)?;
     }
+    whole?;
     follow::verdict(job)
 }
 
