@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use accounts::{AccountId, Principal, Scope};
 use http::header::{AUTHORIZATION, COOKIE};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper_kit::SocketLimits;
 use identity::{Credential, Identity, IdentityError, Presented, WebSessions, presented};
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// How often an open stream is asked about.
@@ -20,15 +20,18 @@ const VERIFIED_EVERY: Duration = SocketLimits::DEFAULT.ping;
 /// How long an event stream waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The headers in which a request says whose it is.
-const PRESENTED: [HeaderName; 3] = [AUTHORIZATION, HeaderName::from_static("x-api-key"), COOKIE];
+/// The headers in which a request says whose it is, besides the cookie of a page.
+const PRESENTED: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("x-api-key")];
+
+/// A header that a request presented: copied, so that it keeps nothing else of what was read with it, and wiped with the stream.
+type Kept = (HeaderName, SecretSlice<u8>);
 
 /// What an open stream was opened with.
 pub(crate) struct Standing {
     identity: Identity,
     sessions: Option<WebSessions>,
     token: Option<SecretString>,
-    headers: HeaderMap,
+    headers: Vec<Kept>,
     account: AccountId,
     scope: Scope,
     verified_next: Instant,
@@ -64,19 +67,11 @@ impl Standing {
         principal: &Principal,
         scope: Scope,
     ) -> Self {
-        let mut kept = HeaderMap::new();
-        for name in PRESENTED {
-            for value in headers.get_all(&name) {
-                let mut value = value.clone();
-                value.set_sensitive(true);
-                kept.append(name.clone(), value);
-            }
-        }
         Self {
             identity: identity.clone(),
             sessions: None,
             token: None,
-            headers: kept,
+            headers: kept(headers, PRESENTED),
             account: principal.account.clone(),
             scope,
             verified_next: Instant::now() + VERIFIED_EVERY,
@@ -100,7 +95,13 @@ impl Standing {
     }
 
     /// The same, where a cookie or the token of the query may have been presented.
-    pub(crate) fn or(self, sessions: &WebSessions, token: Option<&str>) -> Self {
+    pub(crate) fn or(
+        mut self,
+        headers: &HeaderMap,
+        sessions: &WebSessions,
+        token: Option<&str>,
+    ) -> Self {
+        self.headers.extend(kept(headers, [COOKIE]));
         Self {
             sessions: Some(sessions.clone()),
             token: token.map(SecretString::from),
@@ -112,7 +113,14 @@ impl Standing {
     pub(crate) async fn counts(&self, now: Timestamp) -> bool {
         let (sessions, token) = (self.sessions.as_ref(), self.token.as_ref());
         let token = token.map(ExposeSecret::expose_secret);
-        match verify(&self.identity, sessions, token, &self.headers, now).await {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let value = HeaderValue::from_bytes(value.expose_secret());
+            let mut value = value.expect("it came as one");
+            value.set_sensitive(true);
+            headers.append(name.clone(), value);
+        }
+        match verify(&self.identity, sessions, token, &headers, now).await {
             Ok(principal) => {
                 principal.account == self.account && principal.scopes.allow(self.scope)
             }
@@ -120,4 +128,13 @@ impl Standing {
             Err(IdentityError::Accounts(_)) => true,
         }
     }
+}
+
+fn kept(headers: &HeaderMap, names: impl IntoIterator<Item = HeaderName>) -> Vec<Kept> {
+    let mut kept = Vec::new();
+    for name in names {
+        let values = headers.get_all(&name).iter();
+        kept.extend(values.map(|value| (name.clone(), value.as_bytes().to_vec().into())));
+    }
+    kept
 }

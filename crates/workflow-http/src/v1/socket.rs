@@ -37,7 +37,7 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let client = client.filter(|id| (1..=MOST_CLIENT_ID).contains(&id.len()));
     let headers = &call.head.headers;
     let standing = Standing::new(&service.identity, headers, principal, Scope::JobsRead);
-    let standing = standing.or(&call.v1.sessions, token(call.head).as_deref());
+    let standing = standing.or(headers, &call.v1.sessions, token(call.head).as_deref());
     let heard = Heard {
         jobs: service.jobs.clone(),
         clock: Arc::clone(&service.clock),
