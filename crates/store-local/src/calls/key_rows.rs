@@ -77,6 +77,7 @@ pub(super) fn claim(
             (KeyTells::Same, Known::Settled(id, stored)) => return Ok(Claim::Settled(id, stored)),
             (KeyTells::Free, Known::Settled(id, _)) => {
                 expired = forget_replay(rows, id)?.then_some(id);
+                free(rows, id)?;
             }
             (KeyTells::Free, Known::Running(_)) => {}
         }
