@@ -4,6 +4,7 @@
 //! here serves pointers, prices and schemas, and is used only where the usual parser gave up. It does not recurse, so that
 //! the depth of a document costs memory and never the stack.
 
+use memchr::{memchr2, memmem};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -55,12 +56,18 @@ pub fn read_leniently(body: &[u8]) -> Option<Value> {
 /// is an object, so such a text is read here and not there. Spelled with escapes, the name has a letter or mark of ASCII as one.
 pub(crate) fn may_be_marked(text: &str) -> bool {
     const MARK: &str = "$serde_json::private::RawValue";
-    let spells_mark = |(at, _): (usize, &str)| {
+    let bytes = text.as_bytes();
+    // Most bodies have neither of them.
+    if memchr2(b'$', b'\\', bytes).is_none() {
+        return false;
+    }
+    let spells_mark = |at: usize| {
         let digits = text.get(at + 4..at + 6);
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         byte.is_some_and(|byte| MARK.as_bytes().contains(&byte))
     };
-    text.contains(MARK) || text.match_indices("\\u00").any(spells_mark)
+    memmem::find(bytes, MARK.as_bytes()).is_some()
+        || memmem::find_iter(bytes, b"\\u00").any(spells_mark)
 }
 
 /// Reads a body of a caller. `None` if it is no JSON by its grammar, or nested deeper than [`MAX_DEPTH`].

@@ -116,8 +116,8 @@ const HOMES: &[(&[&str], &[&str])] = &[
 ///
 /// tokio and tokio-util are here for their `sync` alone; which modules are used is checked in the text, because the
 /// features of a workspace are one set. indexmap keeps the nodes of a graph in the order in which they were sent. foldhash is for
-/// maps whose keys nobody outside chooses, which every call looks into a dozen times. hmac and sha2 sign messages to webhooks: pure
-/// functions of bytes.
+/// maps whose keys nobody outside chooses, which every call looks into a dozen times. memchr looks for bytes in the body of every
+/// call. hmac and sha2 sign messages to webhooks: pure functions of bytes.
 const DOMAIN: &[&str] = &[
     "async-trait",
     "base64",
@@ -129,6 +129,7 @@ const DOMAIN: &[&str] = &[
     "hmac",
     "jiff",
     "jsonschema",
+    "memchr",
     "secrecy",
     "serde_json",
     "sha2",
