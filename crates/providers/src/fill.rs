@@ -14,7 +14,7 @@ use crate::body_member;
 /// Stands for the name of the generation.
 const GENERATION: &str = "{generation}";
 
-/// Most violations that are told of one body, so that an answer stays readable.
+/// Most violations in the answer to one body, so that it stays readable.
 const MOST_VIOLATIONS: usize = 100;
 
 /// The members, by name.

@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// Whoever gets the bytes reads an object with a strange name.
+    /// The partner reads an object with a strange name, so the router does as well.
     #[test]
     fn a_name_of_the_parser_is_a_name() {
         let mark = "$serde_json::private::RawValue";

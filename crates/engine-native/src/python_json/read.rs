@@ -101,7 +101,7 @@ impl Read {
 
 struct Reader<'t> {
     rest: &'t str,
-    /// Whether there was half of a surrogate pair: it is told only once the text turned out to be JSON.
+    /// Whether there was half of a surrogate pair. This is an error only if the rest of the text is JSON.
     has_half: bool,
 }
 

@@ -49,8 +49,8 @@ pub(crate) fn flac(
     Ok(sink.as_slice().to_vec())
 }
 
-/// Channels as WAV of floats, which loses nothing. A length that WAV cannot tell is told as its largest one; FFmpeg then reads up
-/// to the end of the file.
+/// Channels as WAV of floats, which loses nothing. If the length is too large for WAV, the header has the largest one, and FFmpeg
+/// reads up to the end of the file.
 pub(crate) fn wave(channels: &[Vec<f32>], rate: u32) -> Vec<u8> {
     const FLOAT: u16 = 3;
     const HEADER: usize = 36;

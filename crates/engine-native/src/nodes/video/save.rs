@@ -75,7 +75,7 @@ impl Node for SaveVideo {
     }
 }
 
-/// The choice of an encoder. Whoever names none takes what the container has by itself.
+/// The choice of an encoder. Without one, the container's usual encoder is taken.
 fn codec(encoders: &[&str]) -> InputDefinition {
     let choice = |encoder: &&'static str| {
         let most = if *encoder == "av1" { 63.0 } else { 51.0 };
