@@ -147,6 +147,9 @@ impl Settings {
 
 /// Loads a catalog.
 ///
+/// Of a catalog that is compiled in as a whole, models whose partner has no credential are only counted: tests have judged
+/// their files, and most programs use a few of the partners.
+///
 /// # Errors
 /// With everything that is wrong with the files, in their order. Nothing is loaded then.
 pub fn load(
@@ -154,9 +157,29 @@ pub fn load(
     settings: &Settings,
     environment: Environment<'_>,
 ) -> Result<Loaded, Vec<Fault>> {
+    read(source, settings, environment, true)
+}
+
+/// Checks the files of a catalog as if every credential were set, and answers how many models they hold.
+///
+/// # Errors
+/// With everything that is wrong.
+pub fn check(source: &Source, settings: &Settings) -> Result<usize, Vec<Fault>> {
+    let loaded = read(source, settings, &|_| None, false)?;
+    Ok(loaded.partners.iter().map(|partner| partner.models).sum())
+}
+
+/// Loads a catalog. `trusts` what is compiled in, or judges that as well.
+fn read(
+    source: &Source,
+    settings: &Settings,
+    environment: Environment<'_>,
+    trusts: bool,
+) -> Result<Loaded, Vec<Fault>> {
     let mut faults = Vec::new();
     let of_kinds = settings.kinds.iter().map(|kind| kind.builtin());
     let files = source.files(of_kinds, &mut faults);
+    let are_right = trusts && files.are_compiled_in;
     let mut loaded = Loaded {
         models: Vec::new(),
         switched_off: Vec::new(),
@@ -165,7 +188,7 @@ pub fn load(
         partners: Vec::new(),
     };
     let mut pairs = Pairs::default();
-    for (id, of_partner) in &files {
+    for (id, of_partner) in &files.of_partners {
         if let Some(kind) = kind::named(of_partner) {
             kind::load(&kind, id, of_partner, settings, &mut loaded, &mut faults);
             continue;
@@ -180,30 +203,39 @@ pub fn load(
             faults.push(Fault::at_start(&partner.path, reason.clone()));
         }
         let missing = keys.as_ref().err().map(KeysError::to_string);
-        let lacks = missing.clone();
+        let ids = parse::ids(partner, of_partner, &mut faults);
         loaded.partners.push(PartnerStatus {
             id: partner.id.clone(),
             name: partner.file.name.clone(),
             credentials: auth.secrets().iter().map(ToString::to_string).collect(),
-            models: partner.models.len(),
-            missing,
+            models: ids.len(),
+            missing: missing.clone(),
         });
         // Compiled with or without a credential, so that a mistake is found before it matters.
         let keys = keys.unwrap_or_else(|_| PartnerKeys::none(&partner.id));
-        for model in &partner.models {
-            pairs.note(partner, model);
-            match (assemble(partner, model, keys.clone(), settings), &lacks) {
-                (Ok(model), None) => loaded.models.push(model),
-                (Ok(model), Some(lacks)) => {
-                    let id = model.model.id().clone();
-                    loaded.without_credentials.push((id, lacks.clone()));
+        for (id, file) in ids {
+            if !(are_right && missing.is_some()) {
+                let model = parse::model(&id, file, &partner.file, of_partner, &mut faults);
+                let Some(model) = model else { continue };
+                pairs.note(&model);
+                match assemble(partner, &model, keys.clone(), settings) {
+                    Ok(model) if missing.is_none() => loaded.models.push(model),
+                    Ok(_) => {}
+                    Err(fault) => {
+                        faults.push(fault);
+                        continue;
+                    }
                 }
-                (Err(fault), _) => faults.push(fault),
+            }
+            if let Some(lacks) = &missing {
+                loaded.without_credentials.push((id, lacks.clone()));
             }
         }
     }
-    let others = loaded.models.iter().filter(|one| one.runner.is_none());
-    pairs.check(others.map(|one| &*one.model), &mut faults);
+    if !are_right {
+        let others = loaded.models.iter().filter(|one| one.runner.is_none());
+        pairs.check(others.map(|one| &*one.model), &mut faults);
+    }
     if let Some(file) = source.switches(&mut faults) {
         switch_off(&file, &mut loaded, &mut faults);
     }
@@ -212,15 +244,6 @@ pub fn load(
     } else {
         Err(faults)
     }
-}
-
-/// Checks the files of a catalog as if every credential were set, and answers how many models they hold.
-///
-/// # Errors
-/// With everything that is wrong.
-pub fn check(source: &Source, settings: &Settings) -> Result<usize, Vec<Fault>> {
-    let loaded = load(source, settings, &|_| None)?;
-    Ok(loaded.partners.iter().map(|partner| partner.models).sum())
 }
 
 /// Sets the models aside that are switched off.
@@ -252,7 +275,7 @@ fn assemble(
     let call = &file.call[&model.call];
     let mut runner = PartnerModel {
         partner: partner.id.as_str().into(),
-        model: model.name.as_str().into(),
+        model: model.id.model().into(),
         base_url: settings.base_url(base_of(file, call)),
         submit_address: None,
         headers: file.headers.clone(),
@@ -276,10 +299,8 @@ fn assemble(
         // A person who fills in a form waits for the whole.
         form.fixed.insert(events.asked_by.clone(), false.into());
     }
-    let id = ModelId::new(&partner.id, &model.name)
-        .map_err(|error| Fault::at_start(&model.path, error.to_string()))?;
     let definition = ModelDefinition {
-        id,
+        id: model.id.clone(),
         charges_on_policy_rejection: model.file.charges_on_policy_rejection.into(),
         form,
         input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),

@@ -7,7 +7,7 @@ use router_core::{Alternate, Model, ModelId};
 use serde_json::Value;
 
 use super::fault::Fault;
-use super::parse::{ParsedModel, ParsedPartner};
+use super::parse::ParsedModel;
 use crate::definition::AlternateFile;
 
 /// Every model of a catalog with its schema, and what is said of others that serve it.
@@ -46,11 +46,8 @@ fn id(file: &AlternateFile) -> Result<ModelId, String> {
 
 impl Pairs {
     /// Takes a model down.
-    pub(super) fn note(&mut self, partner: &ParsedPartner, model: &ParsedModel) {
-        // One that has no id is a mistake that was told.
-        let Ok(id) = ModelId::new(&partner.id, &model.name) else {
-            return;
-        };
+    pub(super) fn note(&mut self, model: &ParsedModel) {
+        let id = model.id.clone();
         let schema = model.schema.as_ref().map(|schema| schema.value.clone());
         self.schemas.insert(id.clone(), schema);
         if !model.file.alternate.is_empty() {

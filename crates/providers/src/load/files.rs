@@ -57,8 +57,13 @@ impl File {
 /// Files that are compiled in: path below the catalog, and text.
 pub type Builtin = &'static [(&'static str, &'static str)];
 
-/// Files by partner and name.
-pub(super) type Files = BTreeMap<String, BTreeMap<String, File>>;
+/// The files of a catalog.
+pub(super) struct Files {
+    /// By partner and name.
+    pub(super) of_partners: BTreeMap<String, BTreeMap<String, File>>,
+    /// Whether all of them are compiled in: such a catalog was judged by the tests of the program.
+    pub(super) are_compiled_in: bool,
+}
 
 impl Source {
     /// What is compiled in, and a folder, if any, over it.
@@ -76,7 +81,7 @@ impl Source {
         of_kinds: impl Iterator<Item = Builtin>,
         faults: &mut Vec<Fault>,
     ) -> Files {
-        let mut files = Files::new();
+        let mut files = BTreeMap::new();
         let builtin = std::iter::once(builtin::FILES).chain(of_kinds);
         for (path, text) in builtin.filter(|_| self.builtin).flatten() {
             let (partner, name) = path.split_once('/').unwrap_or(("", path));
@@ -84,13 +89,20 @@ impl Source {
                 path: format!("(built in) {path}"),
                 text: (*text).to_owned(),
             };
-            let of_partner = files.entry(partner.to_owned()).or_default();
+            let of_partner: &mut BTreeMap<_, _> = files.entry(partner.to_owned()).or_default();
             of_partner.insert(name.to_owned(), file);
         }
+        let mut are_compiled_in = self.builtin;
         if let Some(folder) = &self.folder {
-            read_folder(folder, &mut files, faults);
+            for (partner, name, file) in read_folder(folder, faults) {
+                are_compiled_in = false;
+                files.entry(partner).or_default().insert(name, file);
+            }
         }
-        files
+        Files {
+            of_partners: files,
+            are_compiled_in,
+        }
     }
 }
 
@@ -104,13 +116,14 @@ impl Source {
     }
 }
 
-fn read_folder(folder: &Path, files: &mut Files, faults: &mut Vec<Fault>) {
+/// The files of a folder, each with its partner and its name.
+fn read_folder(folder: &Path, faults: &mut Vec<Fault>) -> Vec<(String, String, File)> {
+    let mut files = Vec::new();
     for (name, path) in entries(folder, faults) {
         if path.is_dir() {
             for (file_name, path) in entries(&path, faults) {
                 if let Some(file) = read_file(&file_name, &path, faults) {
-                    let of_partner = files.entry(name.clone()).or_default();
-                    of_partner.insert(file_name, file);
+                    files.push((name.clone(), file_name, file));
                 }
             }
         } else if is_of_a_catalog(&name) && name != SWITCHES_FILE {
@@ -120,6 +133,7 @@ fn read_folder(folder: &Path, files: &mut Files, faults: &mut Vec<Fault>) {
             ));
         }
     }
+    files
 }
 
 /// What lies in a folder, in the order of names, hidden files aside.

@@ -13,18 +13,17 @@ use crate::fill::Fill;
 /// The file of a partner in its folder; any other TOML file there is a model.
 pub(super) const PARTNER_FILE: &str = "partner.toml";
 
-/// A partner with its models.
+/// A partner.
 pub(super) struct ParsedPartner {
     pub(super) id: String,
     pub(super) path: String,
     pub(super) text: String,
     pub(super) file: PartnerFile,
-    pub(super) models: Vec<ParsedModel>,
 }
 
 /// A model whose call exists and whose schema is JSON.
 pub(super) struct ParsedModel {
-    pub(super) name: String,
+    pub(super) id: ModelId,
     pub(super) path: String,
     pub(super) text: String,
     pub(super) file: ModelFile,
@@ -40,7 +39,7 @@ pub(super) struct ParsedSchema {
     pub(super) value: Value,
 }
 
-/// Everything that can be understood of a partner.
+/// What can be understood of a partner, its models aside.
 pub(super) fn partner(
     id: &str,
     files: &BTreeMap<String, File>,
@@ -57,31 +56,37 @@ pub(super) fn partner(
     if parsed.call.is_empty() {
         faults.push(Fault::at_start(&file.path, "there is no `call`"));
     }
-    let mut models = Vec::new();
-    for (name, model_file) in files {
-        let Some(stem) = name.strip_suffix(".toml") else {
-            continue;
-        };
-        if name == PARTNER_FILE {
-            continue;
-        }
-        if let Err(error) = ModelId::new(id, stem) {
-            faults.push(Fault::at_start(&model_file.path, error.to_string()));
-            continue;
-        }
-        models.extend(model(stem, model_file, &parsed, files, faults));
-    }
     Some(ParsedPartner {
         id: id.to_owned(),
         path: file.path.clone(),
         text: file.text.clone(),
         file: parsed,
-        models,
     })
 }
 
-fn model(
-    name: &str,
+/// The ids of a partner's models, each with its file.
+pub(super) fn ids<'f>(
+    partner: &ParsedPartner,
+    files: &'f BTreeMap<String, File>,
+    faults: &mut Vec<Fault>,
+) -> Vec<(ModelId, &'f File)> {
+    let mut ids = Vec::new();
+    let models = files.iter().filter(|(name, _)| *name != PARTNER_FILE);
+    for (name, file) in models {
+        let Some(stem) = name.strip_suffix(".toml") else {
+            continue;
+        };
+        match ModelId::new(&partner.id, stem) {
+            Ok(id) => ids.push((id, file)),
+            Err(error) => faults.push(Fault::at_start(&file.path, error.to_string())),
+        }
+    }
+    ids
+}
+
+/// Everything that can be understood of a model.
+pub(super) fn model(
+    id: &ModelId,
     file: &File,
     partner: &PartnerFile,
     files: &BTreeMap<String, File>,
@@ -168,7 +173,7 @@ fn model(
         faults.push(mentioning(unknown, reason));
     }
     Some(ParsedModel {
-        name: name.to_owned(),
+        id: id.clone(),
         path: file.path.clone(),
         text: file.text.clone(),
         call: call_name.to_owned(),
