@@ -133,7 +133,7 @@ async fn what_keeps_a_command_from_a_server_is_told() {
     .await;
     assert_eq!(refused.code, 2);
     assert!(
-        refused.stderr.contains("in the clear"),
+        refused.stderr.contains("does not encrypt the key"),
         "{}",
         refused.stderr
     );

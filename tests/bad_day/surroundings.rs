@@ -175,7 +175,7 @@ async fn a_second_server_is_refused_and_the_first_serves_on() {
 async fn an_older_main_db_is_told_also_after_a_server_that_ended_well() {
     let killed = Killed::new().await;
     let it = killed.copy("older").await;
-    let sentence = "main.db is older than the files beside it";
+    let sentence = "main.db is older than the other files of the data directory";
     let older = it.path().with_extension("older");
     for round in 0..2 {
         it.end(it.start([] as [&str; 0]).await.unwrap())

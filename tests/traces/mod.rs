@@ -354,7 +354,9 @@ async fn a_collector_that_hangs_costs_spans_and_no_request() {
     let delivered = r#"easel_otlp_delivered_total{signal="spans"}"#;
     assert_eq!(rig.counted(delivered).await, 0);
     assert_eq!(
-        rig.log().matches("does not take what is exported").count(),
+        rig.log()
+            .matches("does not accept spans and log records")
+            .count(),
         2
     );
 

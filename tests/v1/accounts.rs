@@ -254,7 +254,7 @@ async fn a_full_queue_is_429_and_says_when_to_come_back() {
     let is_running = |message: &it::Message| message.kind() == "execution_start";
     socket.until(is_running).await.unwrap();
     submitted(&server, &key, &tiny_graph(1)).await;
-    let message = "the queue is full; try again after the seconds that `Retry-After` tells";
+    let message = "the queue is full; try again after the seconds in `Retry-After`";
     let full = submit(&server, &key, &tiny_graph(2)).await;
     let (status, retry_after, body) = whole(&full);
     assert_eq!((status, body), (429, refusal("QUEUE_LIMIT", message, "")));

@@ -82,7 +82,7 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
         |app| welcome(&config, app),
         |app| Reloader::new(app.adjustable(), log, source(matches), settings),
         async |app: App, asked| app.run(asked.cancelled_owned()).await,
-        "jobs and calls that ran are taken up again at the next start",
+        "jobs and calls that ran are recovered at the next start",
     )
 }
 

@@ -82,7 +82,7 @@ pub fn command() -> Command {
                 .value_name("GRAPH.json")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("The workflow; files that it names are looked for beside it, then here"),
+                .help("The workflow; files that it names are searched for in its folder, then in the current folder"),
         )
         .arg(
             Arg::new("input")
@@ -98,7 +98,7 @@ pub fn command() -> Command {
                 .value_name("DIR")
                 .default_value("out")
                 .value_parser(value_parser!(PathBuf))
-                .help("Where the outputs go; they count on from what is there, and never overwrite it"),
+                .help("The folder for the outputs; their numbers continue after those of existing files, which are never overwritten"),
         );
     Settings::narrow(command, crate::KEYS, SETTINGS, PRESETS)
 }

@@ -50,10 +50,10 @@ pub(crate) struct Shared {
     /// Prints JSON for programs; `easel schema` describes it
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Trusts the authorities in this PEM file besides the usual ones
+    /// Trusts the certificate authorities in this PEM file, in addition to the usual ones
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Says nothing on the way, only results and errors; `--json` implies it
+    /// Prints no progress, only results and errors; `--json` implies it
     #[arg(long, short, global = true, help_heading = GLOBAL)]
     pub(crate) quiet: bool,
 }
@@ -80,7 +80,7 @@ pub(crate) enum Command {
     },
     /// Prints the JSON Schema of what `--json` prints
     Schema {
-        /// Only that of this output, such as `jobs` or `error`
+        /// Prints the schema of this output alone, such as `jobs` or `error`
         output: Option<String>,
     },
     /// Writes the manual pages into a folder
@@ -139,7 +139,7 @@ pub(crate) enum Online {
     },
     /// Calls a partner model and prints its answer
     Call(Call),
-    /// Says what a call would cost, without making it
+    /// Estimates the cost of a call, without making it
     Estimate {
         #[command(flatten)]
         input: ModelInput,
@@ -193,7 +193,7 @@ pub(crate) struct GraphInput {
     /// Labels the job: KEY=VALUE
     #[arg(long = "label", short, value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<Pair>,
-    /// Gives the same job for the same key instead of another one
+    /// The idempotency key: the same key gives the same job instead of a new one
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
 }
@@ -226,7 +226,7 @@ pub(crate) struct Shown {
 /// A way to show pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Images {
-    /// As the terminal can
+    /// The best protocol of the terminal
     Auto,
     /// The protocol of kitty and Ghostty
     Kitty,
@@ -234,7 +234,7 @@ pub(crate) enum Images {
     Iterm,
     /// Sixel, as foot and mlterm show it
     Sixel,
-    /// Not at all
+    /// Shows no pictures
     None,
 }
 
@@ -254,7 +254,7 @@ pub(crate) struct Jobs {
     /// Shows this job
     #[arg(conflicts_with_all = ["statuses", "labels", "limit"])]
     pub(crate) job: Option<String>,
-    /// Lists only jobs of this status; may be given again for another
+    /// Lists only jobs of this status; may be repeated
     #[arg(long = "status", short, value_name = "STATUS")]
     pub(crate) statuses: Vec<String>,
     /// Lists only jobs with this label: KEY=VALUE
@@ -267,30 +267,30 @@ pub(crate) struct Jobs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Assets {
-    /// Uploads files; what the server has already does not travel again
+    /// Uploads files; contents that the server has already are not sent again
     Upload {
         /// The files
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// The name under which graphs find the file; its own name if left out
+        /// The name by which graphs refer to the file; the file's own name if left out
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
-        /// A tag; may be given again for another
+        /// A tag; may be repeated
         #[arg(long = "tag", value_name = "TAG")]
         tags: Vec<String>,
-        /// How long the server keeps it: 90s, 30m, 12h or 7d
+        /// How long the server keeps the file: 90s, 30m, 12h or 7d
         #[arg(long, value_name = "TIME")]
         expires: Option<Seconds>,
     },
     /// Shows assets
     Show {
-        /// Their ids
+        /// The ids of the assets
         #[arg(required = true)]
         ids: Vec<String>,
     },
     /// Saves the bytes of an asset
     Get {
-        /// Its id
+        /// The id of the asset
         id: String,
         /// The file or folder to save them in; `-` for standard output
         #[arg(long, short, value_name = "PATH", default_value = ".")]
@@ -298,7 +298,7 @@ pub(crate) enum Assets {
     },
     /// Deletes assets
     Delete {
-        /// Their ids
+        /// The ids of the assets
         #[arg(required = true)]
         ids: Vec<String>,
     },
@@ -318,7 +318,7 @@ pub(crate) struct ModelInput {
 pub(crate) struct Call {
     #[command(flatten)]
     pub(crate) input: ModelInput,
-    /// Writes the answer into this file, as it came
+    /// Writes the unchanged answer into this file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Saves the pictures, videos and sounds that the answer names into this folder

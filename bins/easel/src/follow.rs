@@ -56,7 +56,7 @@ pub(crate) async fn to_the_end(
             Some(Update::Away(reason)) => {
                 if !is_away {
                     display.say(&format!(
-                        "{reason}; the job runs on, and this goes on when the server is back"
+                        "{reason}; the job still runs, and this command continues when the server is back"
                     ));
                 }
                 is_away = true;
@@ -73,7 +73,7 @@ pub(crate) async fn to_the_end(
             None => {
                 return Err(Failure::new(
                     Kind::Server,
-                    format!("the server lost sight of job {id}"),
+                    format!("the server lost job {id}"),
                 ));
             }
         }
@@ -117,7 +117,7 @@ fn left(id: &str, is_canceling: bool) -> Failure {
     let message = if is_canceling {
         format!("stopped without waiting for job {id} to be canceled")
     } else {
-        format!("stopped watching; job {id} runs on")
+        format!("stopped watching; job {id} still runs")
     };
     Failure::new(Kind::Interrupted, message).hint(format!("`easel watch {id}` watches it again"))
 }

@@ -143,7 +143,9 @@ pub(crate) async fn keep_fresh(
             (looked_at, changed)
         });
         let Ok((seen, changed)) = looked.await else {
-            tracing::error!("looking at the catalog panicked; it is not read again by itself");
+            tracing::error!(
+                "looking for changes of the catalog panicked; changes are no longer noticed"
+            );
             return;
         };
         watch = Some(seen);

@@ -90,19 +90,19 @@ pub const ROUTER_KEYS: &[Key] = &[
     unset(
         "catalog",
         "DIR",
-        "Directory of partners and models that add to those built in or take their places; read again when it changes",
+        "Directory of partners and models that extend or replace the built-in ones; read again when it changes",
     ),
     key(
         "deadline",
         "TIME",
         "10m",
-        "How long a call is kept waiting before it is answered 504, while it goes on",
+        "How long a caller waits for a result before the answer is 504; the call itself continues",
     ),
     key(
         "give_up_after",
         "TIME",
         "2h",
-        "How long a partner is asked after work that it accepted",
+        "How long a partner is polled for the result of a task",
     ),
     key(
         "queue_time",
@@ -173,7 +173,7 @@ pub const ROUTER_KEYS: &[Key] = &[
             "relocate_partners",
             "",
             "",
-            "Asks a partner's host somewhere else, such as a gateway: api.bfl.ai=https://gateway.example/bfl",
+            "Sends requests for a partner's host to another address, such as a gateway: api.bfl.ai=https://gateway.example/bfl",
         )
     },
     Key {
@@ -188,7 +188,7 @@ pub const ROUTER_KEYS: &[Key] = &[
     unset(
         "partner_ca",
         "FILE",
-        "Authorities in PEM form that partners' certificates may come from, besides the public ones",
+        "Certificate authorities in PEM form to trust for partners, in addition to the public ones",
     ),
 ];
 

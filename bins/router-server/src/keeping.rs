@@ -68,7 +68,7 @@ impl KeptMetrics {
         let counted = Self::default();
         metrics.registry().register(
             "easel_router_kept_results",
-            "Attempts to keep the files of results, by what came of them",
+            "Attempts to keep the files of results, by outcome",
             counted.0.clone(),
         );
         for outcome in ["kept", "failed", "later"] {
@@ -175,7 +175,7 @@ impl ResultKeeper {
         if let Err(error) = noted.await {
             // It is fetched again when its lease has lapsed, and is then the same file.
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(generation.id = %id.generation, result = id.place, error, "what came of a result is not written down");
+            tracing::warn!(generation.id = %id.generation, result = id.place, error, "the outcome of keeping a result could not be saved");
         }
     }
 

@@ -460,12 +460,12 @@ impl Sweep {
         let swept = std::panic::AssertUnwindSafe(self.once()).catch_unwind();
         match swept.await {
             Ok(Ok(0)) => {}
-            Ok(Ok(rows)) => tracing::debug!(rows, "old calls were forgotten"),
+            Ok(Ok(rows)) => tracing::debug!(rows, "old calls were deleted"),
             Ok(Err(error)) => {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "old calls could not be forgotten; trying again");
+                tracing::warn!(error, "old calls could not be deleted; trying again");
             }
-            Err(_) => tracing::error!("forgetting old calls panicked; trying again"),
+            Err(_) => tracing::error!("deleting old calls panicked; trying again"),
         }
     }
 

@@ -74,7 +74,7 @@ pub struct WorkflowLimits {
     pub queue_limit: SignedDuration,
     /// Hosts outside the public internet that pictures may be loaded from.
     pub private_hosts: Vec<Host>,
-    /// A PEM file of authorities to trust beside the usual ones when pictures are loaded, and of workers.
+    /// A PEM file of certificate authorities to trust for pictures and workers, in addition to the public ones.
     pub extra_ca: Option<PathBuf>,
     /// The ComfyUI workers that jobs may run on.
     pub workers: WorkerSettings,
@@ -130,19 +130,19 @@ const WORKFLOW_KEYS: &[Key] = &[
         "min_free",
         "SIZE",
         "auto",
-        "Below this much free disk no upload is taken; auto is 1GiB or a twentieth of the disk, whichever is more",
+        "Uploads are refused while less of the disk is free; auto is 1GiB or a twentieth of the disk, whichever is more",
     ),
     key(
         "ballast",
         "SIZE",
         "16MiB",
-        "Space on the disk that is given up when it is full, for jobs to end; 0B keeps none",
+        "Disk space that is reserved so that jobs can end when the disk is full; 0B reserves none",
     ),
     key(
         "upload_retention",
         "TIME",
         "24h",
-        "How long an upload is kept, unless it asks for something else",
+        "How long an upload is kept, unless its request names another time",
     ),
     key(
         "job_retention",
@@ -160,7 +160,7 @@ const WORKFLOW_KEYS: &[Key] = &[
         "sweep_interval",
         "TIME",
         "5m",
-        "How often what is past its time is deleted",
+        "How often expired jobs and files are deleted",
     ),
     key(
         "sweep_grace",
@@ -250,7 +250,7 @@ const WORKFLOW_KEYS: &[Key] = &[
             "extra_ca",
             "FILE",
             "",
-            "PEM file of authorities to trust beside the usual ones when pictures are loaded, and of workers",
+            "PEM file of certificate authorities to trust for pictures and workers, in addition to the public ones",
         )
     },
     Key {

@@ -13,17 +13,16 @@ use server_kit::program::{self, Failure};
 pub fn add_to(command: Command) -> Command {
     let target = Arg::new("target")
         .value_name("DIR")
-        .help("Where the backup goes; an earlier one in it is brought up to date")
+        .help("The directory of the backup; an earlier backup in it is updated")
         .required(true)
         .value_parser(value_parser!(PathBuf));
     let backup = Command::new("backup")
-        .about("Copies the data directory, also while a server uses it; a server can start over the copy")
+        .about("Copies the data directory, also while a server uses it; a server can start with the copy")
         .arg(target);
-    let check = Command::new("check").about(
-        "Looks over a data directory that no server uses: its rows, and that every file is whole",
-    );
+    let check = Command::new("check")
+        .about("Checks the rows and every file of a data directory that no server uses");
     let rotate = Command::new("rotate-link-keys").about(
-        "Makes a new key that signs links, while no server runs; links of the one before go on to work, older ones end",
+        "Makes a new key for signed links, while no server runs; links of the previous key still work, older ones do not",
     );
     command
         .subcommand(backup)
@@ -84,7 +83,7 @@ async fn check(store: &dyn InstallationStore) -> Result<(), Failure> {
     Err(Failure {
         exit_code: 1,
         message: format!(
-            "{place} is damaged; restore what is named here from a backup:\n{}",
+            "{place} is damaged; restore the following from a backup:\n{}",
             faults.join("\n")
         ),
     })

@@ -98,12 +98,12 @@ impl JobMetrics {
         );
         registry.register(
             "easel_engine_threads_abandoned",
-            "Nodes that go on after their jobs ended, on threads that were replaced",
+            "Nodes that still run after their jobs ended, on threads that were replaced",
             counted.abandoned.clone(),
         );
         registry.register(
             "easel_engine_threads_stuck",
-            "Nodes that go on after their jobs ended, on threads that were not replaced",
+            "Nodes that still run after their jobs ended, on threads that were not replaced",
             counted.stuck.clone(),
         );
         registry.register(

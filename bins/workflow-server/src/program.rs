@@ -71,7 +71,7 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
         |app| welcome(&config, app),
         |app| Reloader::new(app.adjustable(), log, source(matches), settings),
         async |app, asked| app.run(asked.cancelled_owned()).await,
-        "jobs that ran are taken up again at the next start",
+        "jobs that ran are recovered at the next start",
     )
 }
 

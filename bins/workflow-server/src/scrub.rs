@@ -96,7 +96,7 @@ impl Scrub {
                 Err(error) => {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        "it is not known how far the scrub was; trying again"
+                        "the position of the scrub cannot be read; trying again"
                     );
                     self.timer.sleep(LOOK).await;
                 }
@@ -207,7 +207,7 @@ impl Scrub {
         self.health.show_damaged(state.damaged.len());
         if let Err(error) = self.states.save_scrub(state).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "how far the scrub is could not be saved");
+            tracing::warn!(error, "the position of the scrub could not be saved");
         }
     }
 }

@@ -115,7 +115,7 @@ pub enum StackError {
     Worker(#[source] AddError),
     /// A header of a worker.
     #[error(
-        "the header {header} of the worker {worker} cannot be had: {why}; mend it, or take the header out of the configuration"
+        "the header {header} of the worker {worker} has no value: {why}; correct it, or remove the header from the configuration"
     )]
     WorkerHeader {
         /// The worker.
@@ -408,7 +408,7 @@ impl Stack {
         self.metrics.set_overdue(overdue);
         if overdue.stuck >= self.native.threads() {
             complaints.push(
-                "every thread of the engine is held by a node that goes on after its job ended; restart the server"
+                "every thread of the engine runs a node whose job has ended; restart the server"
                     .to_owned(),
             );
         }

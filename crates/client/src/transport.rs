@@ -239,7 +239,7 @@ impl Client {
         let to = from.join(location).map_err(|_| unusable())?;
         if from.scheme() == "https" && to.scheme() != "https" {
             return Err(ClientError::Unexpected(
-                "the server redirects from https to http; tell its operator".to_owned(),
+                "the server redirects from https to http; inform its operator".to_owned(),
             ));
         }
         let host = match (to.host_str(), to.port()) {

@@ -41,7 +41,7 @@ function NewRevision({ it, change, problem, busy, close }) {
   };
   return html`<${Dialog} title="New revision" close=${close} wide><form class="adds" onSubmit=${submit}>
     <label for="definition">The definition</label><textarea id="definition" class="mono" rows="16" spellcheck="false" value=${text} onInput=${(event) => set(event.target.value)} />
-    <p class="hint">Its workers start beside those of the current revision, and take its place once one is ready.</p>
+    <p class="hint">Its workers start while those of the current revision still run, and replace them once one is ready.</p>
     <div><button type="submit" class="primary" disabled=${busy}>Apply</button></div>${wrong ? html`<p class="problem" role="alert">${wrong}</p>` : problem}</form><//>`;
 }
 

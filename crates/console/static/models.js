@@ -175,7 +175,7 @@ function Answer({ answer }) {
 
 // What a call would cost, as the server tells it.
 const priceOf = (it) => [
-  it.source === "exact" ? `A call costs ${money(it.amount_cents)}.` : it.source === "estimated" ? `A call costs ${money(it.min_cents)} to ${money(it.max_cents)}.` : "The partner tells afterwards what a call costs.",
+  it.source === "exact" ? `A call costs ${money(it.amount_cents)}.` : it.source === "estimated" ? `A call costs ${money(it.min_cents)} to ${money(it.max_cents)}.` : "The cost of a call is known when it ends.",
   it.hold_cents > 0 && `${money(it.hold_cents)} are held while it runs.`,
   it.pricing_as_of && `Prices of ${it.pricing_as_of}.`,
 ].filter(Boolean).join(" ");

@@ -105,7 +105,7 @@ export function Account({ path: [id] }) {
       <section><h2>Limits</h2><${Table} caption="Limits" names=${["Limit", "Value", "From"]}>${account.limits.map((it) => html`<tr key=${it.name}><td>${it.name}</td><td class="cut">${it.value}</td><td class="muted">${it.own ? "the account" : "the installation"}</td></tr>`)}<//>
         <${Asks} fields=${[["limit", "Limit", { options: account.limits.map((it) => it.name) }], ["value", "Value", { required: true, placeholder: "default" }]]} button="Set" path=${at("accounts", id)} method="PATCH"
           body=${({ limit, value }) => ({ [limit]: value })} done=${state.reload} /><p class="hint"><code>default</code> takes the installation's value.</p></section>`}
-    ${made && html`<${Secret} text=${made} title="The key" close=${() => show(null)}>It is shown this once. Give it to whoever uses it now.<//>`}</main>`;
+    ${made && html`<${Secret} text=${made} title="The key" close=${() => show(null)}>It is shown this once. Give it to its user now.<//>`}</main>`;
 }
 
 // --- Webhooks ---
@@ -114,7 +114,7 @@ const HookState = ({ hook }) => html`<${Mark} good=${hook.state === "enabled" &&
 
 const HookTable = ({ hooks, all }) => (hooks.length ? html`<${Table} caption="Webhooks" names=${["Address", "Account", "State", "Events", "Created"]}>${hooks.map((it) => html`<tr key=${it.id}>
   <td class="main"><a data-row href=${href(["webhooks", it.id], shown(all))}>${it.url}</a></td><td>${it.account}</td><td><${HookState} hook=${it} /></td><td>${it.events.join(", ")}</td><td><${Age} time=${it.created_at} /></td></tr>`)}<//>`
-  : html`<${Empty} title="No webhooks">A webhook is an address that hears of jobs and calls.<//>`);
+  : html`<${Empty} title="No webhooks">A webhook is an address to which events of jobs and calls are sent.<//>`);
 
 // A secret that was just made; it is in this page's memory alone.
 const Secret = ({ text, close, title = "The secret", children = "It signs the messages, and is shown this once. Give it to the receiver now." }) => html`<${Dialog} title=${title} close=${close}><p>${children}</p>
@@ -157,7 +157,7 @@ export function Webhook({ path: [id] }) {
   const [hook, page] = state.data ?? [];
   const on = hook?.state === "enabled";
   const remove = async () => {
-    if (confirm("Remove this webhook? It hears of nothing more.") && await drop(hookAt(all, id), { method: "DELETE" })) go(["webhooks"], shown(all));
+    if (confirm("Remove this webhook? No more events are sent to it.") && await drop(hookAt(all, id), { method: "DELETE" })) go(["webhooks"], shown(all));
   };
   return html`<main><header class="top"><a class="back" href=${href(["webhooks"], shown(all))} aria-label="All webhooks"><${Icon} name="back" /></a><h1>${hook?.url ?? "Webhook"}</h1>
     ${hook && html`<div class="actions"><button disabled=${busy || !on} onClick=${() => change(hookAt(all, id, "test"))}>Test</button>

@@ -26,7 +26,7 @@ export function PublishedModel({ path: [provider, model] }) {
   const current = it?.versions.filter((one) => !one.withdrawn_at) ?? [];
   const withdraw = (version) => {
     const what = version ? `version ${version} of ${id}` : `${id} with all of its versions`;
-    if (confirm(`Withdraw ${what}? Calls of it are refused from then on; what runs goes on.`)) change(version ? `${path}?version=${version}` : path, { method: "DELETE" });
+    if (confirm(`Withdraw ${what}? New calls of it are refused; running calls continue.`)) change(version ? `${path}?version=${version}` : path, { method: "DELETE" });
   };
   return html`<main><header class="top"><a class="back" href=${href(["published"])} aria-label="All published models"><${Icon} name="back" /></a><h1><span class="muted">${provider} /</span> ${model}</h1><${Copy} text=${id} label="Copy the model's id" />
     ${it && html`<div class="actions">${it.state === "offered" && html`<a class="button" href=${href(["models", provider, model])}>Call it</a>`}<button disabled=${busy || !current.length} onClick=${() => withdraw()}>Withdraw</button></div>`}</header>

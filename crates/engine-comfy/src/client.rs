@@ -51,7 +51,7 @@ pub(crate) enum WorkerError {
         status: u16,
     },
     /// It answered with something that cannot be read.
-    #[error("it answered {0} with something else than was asked for")]
+    #[error("its answer to {0} is not of the expected form")]
     Garbage(&'static str),
 }
 
@@ -194,7 +194,9 @@ impl WorkerClient {
                 Ok(SubmitAnswer::Refused(answer, None))
             }
             // It may be in the queue all the same.
-            (StatusCode::OK, _) => Err(unanswered("it answered a submission with something else")),
+            (StatusCode::OK, _) => Err(unanswered(
+                "its answer to a submission is not of the expected form",
+            )),
             (status, _) if status.is_server_error() => {
                 Err(unanswered("it failed while it took a submission"))
             }

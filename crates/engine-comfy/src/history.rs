@@ -138,7 +138,7 @@ fn ending(status: Option<&Value>) -> Ending {
         }),
         None if is_success => Ending::Succeeded,
         None => Ending::Failed(Failure {
-            message: "the worker says that the run failed, and not why".to_owned(),
+            message: "the worker says that the run failed, without a reason".to_owned(),
             ..Failure::default()
         }),
     }

@@ -394,7 +394,7 @@ impl Worker {
         tracing::warn!(
             worker = self.name,
             why = shared.why,
-            "a worker is of no use"
+            "a worker cannot be used"
         );
     }
 
@@ -408,7 +408,7 @@ impl Worker {
         let was_closed = shared.breaker.is_closed();
         shared.breaker.succeeded();
         if !was_closed {
-            tracing::info!(worker = self.name, "a worker does jobs again");
+            tracing::info!(worker = self.name, "a worker takes jobs again");
         }
     }
 

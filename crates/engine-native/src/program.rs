@@ -323,7 +323,7 @@ fn has_room(output: &Path, context: &NodeContext) -> Result<(), NodeError> {
 /// The last line of a complaint without the names of files, which only this server knows.
 fn told(complaint: &str) -> String {
     let line = complaint.lines().rfind(|line| !line.trim().is_empty());
-    let words = line.unwrap_or("it told no reason").split_whitespace();
+    let words = line.unwrap_or("it gave no reason").split_whitespace();
     let words = words.filter(|word| !word.contains('/'));
     words
         .collect::<Vec<_>>()

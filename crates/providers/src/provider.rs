@@ -35,7 +35,7 @@ use gaps::Gaps;
 const TOO_LARGE: &str = "the provider's answer is larger than the router takes";
 const UNREADABLE: &str = "the provider's answer cannot be interpreted";
 const WRONG_ADDRESS: &str = "the provider named an address that the router does not ask";
-const MISCONFIGURED: &str = "the model is not configured rightly; tell the operator";
+const MISCONFIGURED: &str = "the model is not configured correctly; inform the operator";
 
 /// A model that a partner runs.
 #[derive(Clone)]
@@ -306,7 +306,7 @@ impl PartnerModel {
             tracing::warn!(
                 partner,
                 status,
-                "the partner does not tell the state of a task"
+                "the partner's answer does not have the state of a task"
             );
         }
         let retry_after = reply.retry_after;

@@ -286,7 +286,7 @@ fn left_at_deadline(left: LeftCall) -> &'static str {
             "the router stopped waiting at its own limit; retry with the same Idempotency-Key to get the result"
         }
         LeftCall::WithoutKey => {
-            "the router stopped waiting at its own limit; the call goes on without its caller and may be billed; send calls with an Idempotency-Key to get their results"
+            "the router stopped waiting at its own limit; the call continues without its caller and may be billed; send calls with an Idempotency-Key to get their results"
         }
     }
 }
@@ -297,7 +297,7 @@ fn taken_over(retry_after: Option<Duration>) -> &'static str {
             "another server has taken the call over; retry with the same Idempotency-Key to get the result"
         }
         None => {
-            "another server has taken the call over, and it goes on without its caller; send calls with an Idempotency-Key to get their results"
+            "another server has taken the call over, and it continues without its caller; send calls with an Idempotency-Key to get their results"
         }
     }
 }
@@ -308,7 +308,7 @@ fn stopping(retry_after: Option<Duration>) -> &'static str {
             "the router is restarting; retry with the same Idempotency-Key to get the result"
         }
         None => {
-            "the router is restarting and the call goes on without its caller; send calls with an Idempotency-Key to get results after a restart"
+            "the router is restarting and the call continues without its caller; send calls with an Idempotency-Key to get results after a restart"
         }
     }
 }

@@ -159,7 +159,7 @@ impl Router {
     pub fn dismiss_callers(&self) {
         let running = self.0.running.dismiss();
         if running > 0 {
-            tracing::info!(running, "callers that still wait are told to come back");
+            tracing::info!(running, "callers that still wait get 503 and try again");
         }
     }
 

@@ -16,7 +16,7 @@ use crate::program::{self, Failure};
 /// What the command is called.
 pub const NAME: &str = "migrate";
 
-const ABOUT: &str = "Moves everything between a data directory, and a PostgreSQL database with a bucket, while no server uses either; if it is cut off, the same command goes on";
+const ABOUT: &str = "Moves everything between a data directory, and a PostgreSQL database with a bucket, while no server uses either; if it is interrupted, the same command continues";
 
 /// The command, to be added to a program.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn command() -> Command {
     let leave_damaged = Arg::new("leave-damaged")
         .long("leave-damaged")
         .action(ArgAction::SetTrue)
-        .help("Moves on without files whose bytes are missing or damaged in the source; their records move");
+        .help("Leaves out files whose bytes are missing or damaged in the source; their records are moved");
     Command::new(NAME)
         .about(ABOUT)
         .arg(place("from", "Where the installation is"))

@@ -36,11 +36,11 @@ pub struct Failure {
 /// A program with the flags of `keys`, and its subcommands `serve` (what it does when none is named) and `config show`.
 #[must_use]
 pub fn command(name: &'static str, about: &'static str, keys: &[&[Key]]) -> Command {
-    let serve = Command::new("serve").about("Serves until it is told to stop (the default)");
+    let serve = Command::new("serve").about("Serves until a signal stops it (the default)");
     let show = Command::new("show")
-        .about("Prints what is in force as a TOML file, with where each value comes from; secrets are masked");
+        .about("Prints the settings in force as a TOML file, with the origin of each value; secrets are masked");
     let config = Command::new("config")
-        .about("Looks at the configuration")
+        .about("Shows the configuration")
         .subcommand_required(true)
         .subcommand(show);
     let command = Command::new(name)
@@ -61,7 +61,7 @@ pub fn man() -> Command {
         .value_name("FOLDER")
         .required(true)
         .value_parser(clap::value_parser!(PathBuf))
-        .help("Where they go; it is made if it is not there");
+        .help("The folder for the pages; it is created if it is missing");
     Command::new(MAN)
         .about("Writes manual pages of this program and its commands")
         .arg(folder)
@@ -228,10 +228,10 @@ pub fn open_to(access: &Access, address: &ListenAddress) -> &'static str {
     match (access.anonymous, &access.token, &access.jwt) {
         (true, _, _) if address.tcp().is_none() => "every program that may open the socket",
         (true, _, _) if address.is_local() => "every program on this machine",
-        (true, _, _) => "EVERYBODY who can reach this address: no credential is asked for",
-        (false, Some(_), _) => "whoever sends the token as `Authorization: Bearer ...`",
-        (false, None, Some(_)) => "whoever sends a JSON Web Token or an API key",
-        (false, None, None) => "whoever sends an API key",
+        (true, _, _) => "EVERYBODY who can reach this address: no credential is required",
+        (false, Some(_), _) => "clients that send the token as `Authorization: Bearer ...`",
+        (false, None, Some(_)) => "clients that send a JSON Web Token or an API key",
+        (false, None, None) => "clients that send an API key",
     }
 }
 

@@ -81,7 +81,7 @@ impl BlobHealth {
             return;
         }
         let text = format!(
-            "stored files are damaged and not given out: {blobs}, each named in the log; upload their bytes again, or restore the files from a backup"
+            "stored files are damaged and are not sent: {blobs}, each named in the log; upload their bytes again, or restore the files from a backup"
         );
         self.notes.set(NOTE, text);
     }

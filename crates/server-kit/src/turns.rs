@@ -43,7 +43,7 @@ async fn in_turn_at<F: Future<Output = ()>>(
             tokio::select! {
                 () = begin() => {}
                 () = lost(pace, turns, work) => {
-                    tracing::info!(work = work.as_str(), "another server goes on with this work");
+                    tracing::info!(work = work.as_str(), "another server continues this work");
                 }
             }
         }
@@ -54,7 +54,10 @@ async fn in_turn_at<F: Future<Output = ()>>(
     }
     if let Err(error) = turns.give_back(work).await {
         let error: &dyn std::error::Error = &error;
-        tracing::debug!(error, "a turn could not be given back; it lapses by itself");
+        tracing::debug!(
+            error,
+            "a turn could not be given back; it expires by itself"
+        );
     }
 }
 
@@ -84,7 +87,7 @@ async fn take(pace: Pace, turns: &dyn Turns, work: Work) -> Option<bool> {
             tracing::warn!(
                 error,
                 work = work.as_str(),
-                "whose turn it is cannot be told; trying again"
+                "the store cannot say which server has the turn; trying again"
             );
             None
         }

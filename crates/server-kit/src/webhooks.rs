@@ -87,7 +87,7 @@ impl WebhookSender {
         let registry = metrics.registry();
         registry.register(
             "easel_webhook_attempts",
-            "Attempts to send messages to webhooks, by what came of them",
+            "Attempts to send messages to webhooks, by outcome",
             sender.metrics.attempts.clone(),
         );
         registry.register(

@@ -210,7 +210,7 @@ impl BlobStore for BucketBlobs {
             };
             let opened = opened.inspect_err(|error| {
                 if matches!(error, BlobError::Absent) {
-                    tracing::warn!(%hash, "a blob that was asked for is not in the bucket");
+                    tracing::warn!(%hash, "a requested blob is not in the bucket");
                 }
             });
             if let Some(reader) = opened? {

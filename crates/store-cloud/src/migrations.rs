@@ -70,7 +70,7 @@ async fn attempts(
             });
         }
         tracing::warn!(
-            "the schema could not be changed beside other transactions; it is tried again"
+            "the schema could not be changed while other transactions use its tables; trying again"
         );
         sleep(AGAIN).await;
     }

@@ -129,7 +129,7 @@ impl InstallationStore for CloudStore {
     async fn exists(&self) -> bool {
         self.is_there().await.unwrap_or_else(|error| {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "whether there is an installation cannot be told");
+            tracing::warn!(error, "it is unknown whether there is an installation");
             false
         })
     }

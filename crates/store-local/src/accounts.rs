@@ -134,7 +134,7 @@ impl SqliteAccounts {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
                 error,
-                "that a budget was reached could not be written down; the next refusal tries again"
+                "a reached budget could not be recorded; the next refusal tries again"
             );
         }
     }

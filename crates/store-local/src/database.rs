@@ -204,7 +204,7 @@ impl Database {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
                 error,
-                "what was acknowledged last is not among the rows that are read"
+                "the newest acknowledged write is not among the rows that are read"
             );
         }
     }

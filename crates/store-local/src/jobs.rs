@@ -60,7 +60,7 @@ pub(crate) fn recover(
             job.revision += 1;
             crate::faults::fault_point!("job-take-up");
             rows::update(rows, &job, 0)?;
-            tracing::info!(job.id = %job.id, job.status = job.status.name(), "took up a job that was running");
+            tracing::info!(job.id = %job.id, job.status = job.status.name(), "recovered a job that was running");
         }
         if job.status.is_terminal() {
             outputs::settle_end(rows, &job)?;

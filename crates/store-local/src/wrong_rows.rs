@@ -17,7 +17,7 @@ pub enum WrongRows {
     Missing(PathBuf),
     /// The rows are those of another installation.
     #[error(
-        "main.db in {} belongs to another installation than the files beside it; restore the main.db that was there, or, if this is the right one, delete the file {FILE} there",
+        "main.db in {} and the other files there belong to different installations; restore the main.db that was there, or, if this is the right one, delete the file {FILE} there",
         .0.display()
     )]
     Exchanged(PathBuf),
@@ -36,12 +36,12 @@ pub enum WrongRows {
     },
     /// The log of the rows continues another file than the one beside it.
     #[error(
-        "main.db-wal in {} belongs to another main.db than the one beside it, as when one of the two was restored; put back the one that was there, or, if main.db is right without it, move main.db-wal and main.db-shm away",
+        "main.db-wal in {} belongs to another main.db, as after restoring only one of the two; put back the one that was there, or, if main.db is right without it, move main.db-wal and main.db-shm away",
         .0.display()
     )]
     LogOfAnother(PathBuf),
     /// The files of the rows cannot be read.
-    #[error("the rows in {} cannot be read; check that this user may read and write main.db and the files beside it", path.display())]
+    #[error("the rows in {} cannot be read; check that this user may read and write main.db and the other files there", path.display())]
     Unreadable {
         /// The directory.
         path: PathBuf,

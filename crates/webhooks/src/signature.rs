@@ -20,7 +20,7 @@ const TOLERANCE_S: u64 = 300;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// The secret is none.
-    #[error("the secret is none: it begins with whsec_ and goes on in base64")]
+    #[error("the secret is not valid: a secret is whsec_ and base64")]
     Secret,
     /// The time is too far from the receiver's clock, or none.
     #[error("webhook-timestamp is more than {TOLERANCE_S} s from the clock")]

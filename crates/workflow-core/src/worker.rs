@@ -299,7 +299,7 @@ impl Worker {
             .saturating_sub(self.config.queue_limit)
             .unwrap_or(jiff::Timestamp::MIN);
         for job in self.ports.queue.reap(queued_before, now).await? {
-            tracing::info!(job.id = %job.id, job.status = job.status.name(), "took up a job without a worker");
+            tracing::info!(job.id = %job.id, job.status = job.status.name(), "recovered a job without a worker");
             self.publish(&job);
             self.ports.hub.ring();
         }

@@ -47,11 +47,11 @@ pub(crate) type UploadPlace = KeyedPermit<AccountId>;
 pub(crate) enum TooManyUploads {
     /// The account's own uploads have all that it may have.
     #[error(
-        "too many uploads of this account are under way; try again after the seconds that `Retry-After` tells"
+        "too many uploads of this account are under way; try again after the seconds in `Retry-After`"
     )]
     OfAccount,
     /// Those of all accounts have everything.
-    #[error("too many uploads are under way; try again after the seconds that `Retry-After` tells")]
+    #[error("too many uploads are under way; try again after the seconds in `Retry-After`")]
     OfAll,
 }
 

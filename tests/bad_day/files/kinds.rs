@@ -87,7 +87,7 @@ pub(super) const KINDS: &[(Kind, &[Row])] = &[
             (ReadOnly, Refused(CLOSED), Kept),
             (
                 Old,
-                Refused("belongs to another main.db than the one beside it"),
+                Refused("belongs to another main.db, as after restoring only one of the two"),
                 Lost,
             ),
         ],

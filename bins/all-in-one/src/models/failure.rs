@@ -90,7 +90,7 @@ pub(super) fn of_submission(error: &JobsError, template: &Template) -> Failure {
         JobsError::Abandoned(_) => failed(Ran::Nothing, "the graph was not read to its end"),
         JobsError::Assets(_) => failed(Ran::Nothing, "the pictures cannot be looked up"),
         JobsError::Store(StoreError::Unavailable(_)) => {
-            failed(Ran::Perhaps, "whether the run was taken in is unknown")
+            failed(Ran::Perhaps, "it is unknown whether the run was accepted")
         }
         // The template was checked when it was loaded, and the key is the generation's own.
         JobsError::Graph(_)

@@ -153,7 +153,7 @@ impl Provider for WorkflowModel {
             let failure = failure::of_submission(&error, template);
             if !matches!(failure, Failure::Refused { .. }) {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(generation.id = %generation, error, "the run of a model was not taken in");
+                tracing::warn!(generation.id = %generation, error, "the run of a model was not accepted");
             }
             failure
         })?;

@@ -109,7 +109,7 @@ impl Partners {
         }
         if !self.may_fetch(&text) {
             return Err(unusable(
-                "the model's result is at an address that is not asked",
+                "the model's result is at an address that this server does not fetch from",
             ));
         }
         let limits = FetchLimits {

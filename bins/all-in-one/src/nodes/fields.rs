@@ -28,8 +28,7 @@ const WHOLE: (i64, i64) = (i32::MIN as i64, i32::MAX as i64);
 pub(super) fn definitions(form: &Form) -> Vec<InputDefinition> {
     let mut inputs: Vec<InputDefinition> = form.fields.iter().map(definition).collect();
     if !inputs.iter().any(|input| input.name == AGAIN) {
-        let tooltip =
-            "Another number asks the model again, and is billed again; it is told nothing of it.";
+        let tooltip = "Another number runs the model again, and bills it again; the number is not sent to the model.";
         let options = json!({"default": 0, "min": 0, "max": WHOLE.1, "tooltip": tooltip});
         inputs.push(optional(int_input(AGAIN, options)));
     }

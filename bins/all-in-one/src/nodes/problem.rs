@@ -41,7 +41,7 @@ pub(super) fn of(error: &RouterError, caller: &Principal) -> NodeError {
         | RouterError::NoRoom { .. }
         | RouterError::RateLimited { .. } => NodeError::new("RateLimitError", error.to_string()),
         RouterError::ModelNotFound { .. } | RouterError::Withdrawn => {
-            unusable("the catalog of this server has this model no more")
+            unusable("the catalog of this server no longer has this model")
         }
         RouterError::NotReplayable => unusable(
             "the result was made and billed before the server stopped, and was too large to be kept; submit the job again",
@@ -67,7 +67,7 @@ pub(super) fn of(error: &RouterError, caller: &Principal) -> NodeError {
 
 fn ended(outcome: &Outcome) -> NodeError {
     match outcome {
-        Outcome::Answered(_) => unusable("the model answered nothing that can be used"),
+        Outcome::Answered(_) => unusable("the model's answer cannot be used"),
         Outcome::Refused(Refusal::Content { code, message }) => invalid(format!(
             "the model refuses this ({code}): {}",
             short(message)

@@ -59,7 +59,7 @@ pub(super) async fn upload(
         Err(error) => Err(Failure {
             exit_code: 2,
             message: format!(
-                "{} cannot be taken in: {}",
+                "{} cannot be uploaded: {}",
                 file.display(),
                 error_chain(&error)
             ),

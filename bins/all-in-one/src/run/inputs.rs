@@ -116,8 +116,8 @@ async fn bring_named_files(
         if known.map_err(|error| Failure::fault(&error))?.is_none() {
             let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
             return Err(usage(format!(
-                "node {node} ({}), input `{field}`: there is no file {written:?} beside the workflow ({}) or here ({}); \
-                 put it there, or name one with --input {node}.{field}=FILE",
+                "node {node} ({}), input `{field}`: there is no file {written:?} in the folder of the workflow ({}) \
+                 or in the current folder ({}); put it there, or name one with --input {node}.{field}=FILE",
                 graph.class(node.as_str()).unwrap_or_default(),
                 graph.folder.display(),
                 here.display(),

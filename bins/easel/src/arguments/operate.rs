@@ -23,19 +23,19 @@ pub(crate) enum Keys {
     Add {
         /// The account
         account: String,
-        /// What people call it
+        /// A name for people
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
-        /// What it allows, separated by commas; all but admin if left out
+        /// The scopes, separated by commas; all but admin if left out
         #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
         scopes: Vec<String>,
-        /// When it stops counting: 90s, 30m, 12h or 7d from now on
+        /// How long the key is valid: 90s, 30m, 12h or 7d from now on
         #[arg(long, value_name = "TIME")]
         expires: Option<Seconds>,
     },
-    /// Lets a key count no more
+    /// Revokes a key
     Revoke {
-        /// The 8 characters behind its first `_`
+        /// The 8 characters behind the first `_` of the key
         key: String,
     },
 }
@@ -46,13 +46,13 @@ pub(crate) enum Webhooks {
     List {
         /// Another account
         account: Option<String>,
-        /// Those of all accounts
+        /// Lists the webhooks of all accounts
         #[arg(long, conflicts_with = "account")]
         all: bool,
     },
     /// Shows a webhook
     Show {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
     },
     /// Adds a webhook to your account and prints its secret, this once; operators add it to another one
@@ -68,7 +68,7 @@ pub(crate) enum Webhooks {
     },
     /// Gives a webhook another address or other events
     Change {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
         /// Where events are sent
         #[arg(long, value_name = "URL")]
@@ -77,37 +77,37 @@ pub(crate) enum Webhooks {
         #[arg(long, value_name = "EVENTS", value_delimiter = ',')]
         events: Vec<String>,
     },
-    /// Sends events to a webhook again, and what waits for it
+    /// Sends to a webhook again, first the messages that wait for it
     Enable {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
     },
-    /// Sends nothing to a webhook
+    /// Stops sending to a webhook
     Disable {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
     },
-    /// Removes a webhook with all that waits for it
+    /// Removes a webhook and the messages that wait for it
     Remove {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
     },
     /// Makes a new secret and prints it, this once
     Rotate {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
-        /// How long the secret before signs as well: 7d at most, 0s to end it at once; 24h if left out
+        /// How long the previous secret also signs: 7d at most, 0s to end it at once; 24h if left out
         #[arg(long, value_name = "TIME", value_parser = overlap)]
         overlap: Option<Seconds>,
     },
     /// Sends the event webhook.test
     Test {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
     },
     /// Lists the newest messages to a webhook
     Deliveries {
-        /// Its id
+        /// The id of the webhook
         webhook: String,
         /// How many messages at most
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -121,25 +121,25 @@ pub(crate) enum Workers {
     List,
     /// Adds a worker
     Add {
-        /// Its address, such as http://gpu-box:8188
+        /// The address of the worker, such as http://gpu-box:8188
         url: String,
-        /// What it is called; its host, port and path if left out
+        /// The name of the worker; its host, port and path if left out
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
-    /// Gives a worker no more jobs
+    /// Gives a worker no new jobs; its present jobs continue
     Drain {
-        /// Its name
+        /// The name of the worker
         worker: String,
     },
     /// Gives a drained worker jobs again
     Resume {
-        /// Its name
+        /// The name of the worker
         worker: String,
     },
     /// Takes a worker out once its jobs are over
     Remove {
-        /// Its name
+        /// The name of the worker
         worker: String,
     },
 }
@@ -150,7 +150,7 @@ pub(crate) enum Deployments {
     List,
     /// Shows a deployment with its workers and revisions
     Show {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
     },
     /// Makes a deployment, or a new revision of it
@@ -160,50 +160,50 @@ pub(crate) enum Deployments {
     },
     /// Starts a deployment that was stopped, or that failed
     Start {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
     },
     /// Stops a deployment once its jobs are over
     Stop {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
     },
     /// Changes how many workers a deployment has, until the next revision
     #[command(group(clap::ArgGroup::new("bounds").args(["min", "max"]).required(true).multiple(true)))]
     Scale {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
-        /// So many stay up; 0 lets the last one stop
+        /// The least workers that stay up; 0 lets the last one stop
         #[arg(long, value_name = "COUNT")]
         min: Option<u32>,
-        /// So many are started at most
+        /// The most workers that are started
         #[arg(long, value_name = "COUNT")]
         max: Option<u32>,
     },
     /// Goes back to an older revision
     Rollback {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
-        /// Which; the one before the current, or away from one that is not ready, if left out
+        /// The revision; if left out, the one before the current, or the current one while a newer one is not ready
         #[arg(long, value_name = "NUMBER")]
         revision: Option<u32>,
     },
     /// Removes a deployment with its events and logs
     Remove {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
     },
     /// Lists what happened to a deployment, newest first
     Events {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
         /// How many events at most
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
-    /// Prints what the workers of a deployment wrote lately
+    /// Prints the newest lines that the workers of a deployment wrote
     Logs {
-        /// Its name
+        /// The name of the deployment
         deployment: String,
     },
 }
@@ -216,13 +216,13 @@ pub(crate) struct Usage {
     /// Sums up by the value of this label of calls too
     #[arg(long, value_name = "KEY")]
     pub(crate) label: Option<String>,
-    /// The last so many days
+    /// The number of days, up to now
     #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3_650))]
     pub(crate) days: u32,
-    /// From this time on instead, such as 2026-11-01T00:00:00Z
+    /// Calls received at this time or later, instead of `--days`, such as 2026-11-01T00:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "days")]
     pub(crate) from: Option<String>,
-    /// Up to this time
+    /// Calls received before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
     /// Of this account, or of all with `*`; needs a key with the scope admin

@@ -35,7 +35,7 @@ pub(crate) async fn results(
     }
     if results.is_empty() && !shared.quiet {
         terminal::say(
-            "nothing of this call is kept: its answer named no file, or the server keeps none for this account",
+            "no file of this call is kept: its answer named none, or the server keeps none for this account",
         );
     }
     if save.is_some() {

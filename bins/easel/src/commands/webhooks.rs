@@ -141,7 +141,7 @@ pub(crate) async fn webhooks(
                 shared,
                 &sent,
                 &format!(
-                    "message {message} is sent; `easel webhooks deliveries {webhook}` shows what came of it"
+                    "message {message} is sent; `easel webhooks deliveries {webhook}` shows the outcome"
                 ),
             )
         }

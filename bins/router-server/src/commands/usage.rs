@@ -96,7 +96,7 @@ pub(super) fn command() -> Command {
                 .help("A line for each API key, or for each day (UTC) between --from and --until, too; may be both: key,day"),
         );
     Command::new("usage")
-        .about("Tells what was called and what it cost")
+        .about("Shows which calls were made and what they cost")
         .subcommand_required(true)
         .subcommands([export, totals])
 }

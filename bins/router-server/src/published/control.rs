@@ -126,7 +126,7 @@ impl ModelAdmin for PublishedControl {
         let derived = derived.await.map_err(|_| {
             Problem::new(
                 ProblemKind::Fault,
-                "reading the graph panicked; tell its author",
+                "reading the graph panicked, which is a fault of this program; report it with the graph",
             )
         })?;
         let text = derived.map_err(|faults| of_graph(&id, faults))?;

@@ -212,7 +212,7 @@ impl EngineWorkers for DeploymentEngine {
         }
         let why = match self.facts().is_stopped {
             true => "the deployment is stopped; `deployment start` starts it",
-            false => "no worker of the deployment is up; `deployment show` tells how it is",
+            false => "no worker of the deployment is up; `deployment show` shows why",
         };
         vec![WorkerNote {
             worker: self.name.to_string(),

@@ -213,7 +213,7 @@ impl Inner {
                 loads
             }
             Err(error) => {
-                tracing::debug!(%error, "what waits for deployments cannot be told now");
+                tracing::debug!(%error, "the jobs that wait for deployments cannot be counted now");
                 HashMap::new()
             }
         }
@@ -224,7 +224,7 @@ impl Inner {
         for running in self.all() {
             let told = running.look(owns, loads.get(&running.name).copied(), now);
             if let Err(error) = self.write(&running, told, now).await {
-                tracing::warn!(deployment = running.name.as_str(), %error, "what happened to a deployment could not be written down");
+                tracing::warn!(deployment = running.name.as_str(), %error, "an event of a deployment could not be saved");
             }
             if running.state().is_removed && running.is_over() {
                 self.running().remove(&running.name);

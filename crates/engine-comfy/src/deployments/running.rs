@@ -261,7 +261,7 @@ impl Running {
         tracing::info!(
             worker,
             pid = process.id.pid,
-            "a worker of an earlier life of the server is taken over"
+            "a worker that ran before the server started is used again"
         );
         let adopted = Managed::new(record.revision, worker, record.started_at, Some(process));
         state.workers.insert(number, adopted);

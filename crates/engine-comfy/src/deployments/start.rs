@@ -45,7 +45,7 @@ pub(super) fn start(
     };
     let written = record.write(&running.folder, number);
     let failed = match written {
-        Err(error) => Some(format!("its process cannot be written down: {error}")),
+        Err(error) => Some(format!("its process cannot be recorded: {error}")),
         Ok(()) if connect(&running.pool, worker, port) => None,
         Ok(()) => Some("the pool takes no more workers".to_owned()),
     };

@@ -39,7 +39,7 @@ pub(super) fn lacking_refusal(ticket: &Ticket, worker: &str, lacks: &[Lack]) -> 
     }
     Refusal {
         message: format!(
-            "no worker can run this workflow; {worker} lacks the least: {}. Install what is missing, or use something else",
+            "no worker can run this workflow; {worker} lacks the least: {}. Install the missing parts, or change the workflow",
             in_words(lacks)
         ),
         node_errors,

@@ -52,7 +52,7 @@ pub(super) async fn take_up(
         let Some(prompt) = find(&worker, &prompts).await else {
             continue;
         };
-        tracing::info!(worker = worker.name, job.id = %ticket.job, "a job is taken up where its worker is");
+        tracing::info!(worker = worker.name, job.id = %ticket.job, "a job is recovered at its worker");
         let place = pool.acquire_at(ticket.job, needs, &worker).await?;
         let mut run = match Run::begin(pool, &place.worker, ticket, context).await {
             Ok(run) => run,

@@ -199,7 +199,7 @@ impl Run<'_> {
                 Err(RunError::Canceled(node.or_else(|| self.stopped_at())))
             }
             Ending::Interrupted(_) => Err(engine_error(
-                "the run was interrupted at its worker by somebody else; submit the job again",
+                "another client interrupted the run at its worker; submit the job again",
             )),
         }
     }

@@ -89,7 +89,7 @@ impl Worker {
                     worker = self.name,
                     version,
                     why = shared.why,
-                    "a worker is of no use"
+                    "a worker cannot be used"
                 );
                 drop(shared);
                 pool.changed();

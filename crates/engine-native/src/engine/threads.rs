@@ -180,7 +180,7 @@ impl NodeThreads {
             state.stuck.push(Arc::downgrade(call));
             tracing::error!(
                 job.id = %job, node.id = %node, node.class = %class, stuck = state.stuck.len(), threads = self.count(),
-                "a node goes on after its job ended, and keeps its thread because {MAX_ABANDONED} others do the same; \
+                "a node still runs after its job ended, and keeps its thread because {MAX_ABANDONED} others do the same; \
                  restart the server"
             );
             return;
@@ -189,14 +189,14 @@ impl NodeThreads {
             state.stuck.push(Arc::downgrade(call));
             tracing::error!(
                 job.id = %job, node.id = %node, node.class = %class, %error,
-                "a node goes on after its job ended, and no thread could be started in its place; restart the server"
+                "a node still runs after its job ended, and no thread could be started in its place; restart the server"
             );
             return;
         }
         state.abandoned += 1;
         tracing::warn!(
             job.id = %job, node.id = %node, node.class = %class, abandoned = state.abandoned,
-            "a node goes on after its job ended; another thread took the place of its own"
+            "a node still runs after its job ended; another thread replaces its own"
         );
         *stage = Stage::Abandoned;
     }

@@ -342,7 +342,7 @@ fn normal(item: &Json) -> Option<Json> {
 fn placed(element: &Json, (width, height): (f64, f64)) -> Result<Json, NodeError> {
     if width == 0.0 || height == 0.0 {
         return Err(NodeError::value(
-            "elements lie on a grid, so canvas_width and canvas_height must tell how large the canvas is",
+            "elements lie on a grid, so canvas_width and canvas_height must give the size of the canvas",
         ));
     }
     let sides = element["bbox"].as_array().map_or(&[][..], Vec::as_slice);

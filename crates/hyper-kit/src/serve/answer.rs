@@ -136,7 +136,7 @@ pub(super) fn answer<'a, A: Application>(
                 };
                 answered.unwrap_or_else(|| {
                     shared.stats.panics.add(1);
-                    tracing::error!("a request handler panicked; its client was told of a fault");
+                    tracing::error!("a request handler panicked; its client got an internal error");
                     shared.application.refuse(Refusal::Panicked, &path)
                 })
             }

@@ -13,7 +13,7 @@ pub struct ServerStats {
     pub refused_full: Counter,
     /// Connections closed at once because their peer had too many.
     pub refused_peer: Counter,
-    /// Times that accepting failed for want of descriptors or memory.
+    /// How often accepting a connection failed because descriptors or memory ran out.
     pub accept_faults: Counter,
     /// Connections cut because their reader stalled.
     pub write_stalls: Counter,

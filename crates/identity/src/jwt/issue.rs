@@ -12,9 +12,7 @@ use super::{JwtConfig, JwtKey, backend};
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// Tokens are signed elsewhere: this installation only has public keys.
-    #[error(
-        "tokens are signed by whoever has the private key; this installation has public keys only"
-    )]
+    #[error("this installation has public keys only; sign tokens where the private key is")]
     NoSecret,
     /// The backend does not sign.
     #[error("the token cannot be signed")]

@@ -82,7 +82,7 @@ impl Pairs {
                 };
                 if served.contains(&alternate.provider.as_str()) {
                     let reason = format!(
-                        "`{}` serves this model twice; callers tell alternates apart by it",
+                        "`{}` serves this model twice; callers choose alternates by it",
                         alternate.provider
                     );
                     wrong("[[alternate]]", reason);

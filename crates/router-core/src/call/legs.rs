@@ -172,7 +172,7 @@ async fn said(router: &Inner, candidate: &Candidate, body: Bytes) -> Result<Byte
     let said = said.await.ok().flatten();
     said.map(Bytes::from).ok_or_else(|| Failure::Failed {
         ran: Ran::Nothing,
-        message: "the body could not be said in the words of the provider".to_owned(),
+        message: "the body could not be translated for the provider".to_owned(),
     })
 }
 

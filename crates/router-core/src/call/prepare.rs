@@ -300,7 +300,7 @@ pub(super) async fn write_down(
 
 /// Nothing was sent.
 #[derive(Debug, thiserror::Error)]
-#[error("the call was held up for longer than its room was kept, and was not sent")]
+#[error("the call was held up for longer than its permit was kept, and was not sent")]
 struct RoomLapsed;
 
 /// Whether the permit of a generation, which is as old as its dispatch, has not lapsed.

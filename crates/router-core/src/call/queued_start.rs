@@ -243,8 +243,7 @@ fn not_written(error: RouterError) -> Held {
     }
     Held::Over(RouterError::NotDispatched {
         bucket: Bucket::ServiceUnavailable,
-        message: "the request could not be written down and was not run; submit it again"
-            .to_owned(),
+        message: "the request could not be recorded and was not run; submit it again".to_owned(),
     })
 }
 

@@ -28,7 +28,7 @@ pub(super) fn command() -> Command {
         .subcommand(word("add", "Keeps an asset until the hold is removed"))
         .subcommand(word("remove", "Lets an asset be deleted and expire again"));
     let show = word("show", "Shows an asset, and what keeps it").arg(json_flag());
-    group("asset", "Looks at assets, and keeps them")
+    group("asset", "Shows assets, and holds them")
         .subcommand(show)
         .subcommand(hold)
 }

@@ -17,8 +17,9 @@ pub(super) const WORDS: [&str; 2] = ["list", "reload"];
 pub fn commands() -> [Command; 2] {
     let list = Command::new("list")
         .about("Lists the models of the running server, and why some are not offered");
-    let reload = Command::new("reload")
-        .about("Has the running server read its catalog again, and says what is wrong with it");
+    let reload = Command::new("reload").about(
+        "Makes the running server read its catalog again, and shows the faults of the catalog",
+    );
     [list, reload].map(|command| command.arg(json_flag()).args(remote::flags()))
 }
 

@@ -200,7 +200,7 @@ async fn perform(
         ["sweep", "confirm"] => {
             done(client, Request::ConfirmSweeps).await?;
             say(
-                "the next sweep deletes what is past its time or unused, whatever the clock says and however much it is",
+                "the next sweep deletes everything that is expired or unused, even if the clock jumped or most files would go",
             );
         }
         ["asset", rest @ ..] => assets::run(rest, arguments, client).await?,

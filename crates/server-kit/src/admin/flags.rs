@@ -12,11 +12,7 @@ pub(super) fn account() -> Command {
     let add = Command::new("add")
         .about("Adds an account: active, subscribed, with the router, without billing")
         .arg(id())
-        .arg(flag(
-            "name",
-            "NAME",
-            "What people call it; its id by default",
-        ))
+        .arg(flag("name", "NAME", "A name for people; the id by default"))
         .args(SWITCHES.iter().map(|switch| on_off_flag(switch.name)))
         .args(limits());
     let tier = Command::new("tier")
@@ -30,7 +26,7 @@ pub(super) fn account() -> Command {
                 .multiple(true),
         );
     let budget = Command::new("budget")
-        .about("Bounds what router calls of one API key, or with one label, may cost, beside the budgets of the account")
+        .about("Bounds what router calls of one API key, or with one label, may cost, in addition to the budgets of the account")
         .arg(id())
         .arg(
             Arg::new("scope")
@@ -75,7 +71,7 @@ pub(super) fn account() -> Command {
             .arg(id())
             .arg(value.value_parser(["on", "off"]))
     });
-    group("account", "Looks at accounts and changes them")
+    group("account", "Shows and changes accounts")
         .subcommand(add)
         .subcommand(
             Command::new("list")
@@ -89,33 +85,31 @@ pub(super) fn account() -> Command {
         .subcommand(rename)
         .subcommand(of_account(
             "suspend",
-            "Lets no credential of an account count any more; what runs ends by itself",
+            "Refuses all credentials of an account; its running jobs and calls continue to their end",
         ))
-        .subcommand(of_account("resume", "Lets them count again"))
+        .subcommand(of_account("resume", "Accepts the credentials of a suspended account again"))
         .subcommands(switches)
 }
 
 pub(super) fn key() -> Command {
-    let scopes = format!("What it allows, separated by commas, of: {}", Scopes::all());
+    let scopes = format!("The scopes, separated by commas, of: {}", Scopes::all());
     let add = Command::new("add")
         .about("Makes an API key for an account and prints it, this once")
         .arg(id())
-        .arg(flag("name", "NAME", "What people call it"))
+        .arg(flag("name", "NAME", "A name for people"))
         .arg(flag("scopes", "SCOPES", "").help(format!("{scopes}; by default all but admin")))
         .arg(
             flag(
                 "expires",
                 "TIME",
-                "When it stops counting, from now on; never by default",
+                "How long the key is valid from now on; without end by default",
             )
             .value_parser(seconds),
         );
-    let revoke = Command::new("revoke")
-        .about("Lets a key count no more")
-        .arg(
-            id().value_name("KEY")
-                .help("The 8 characters behind `easel_` in it, as `key list` shows them"),
-        );
+    let revoke = Command::new("revoke").about("Revokes a key").arg(
+        id().value_name("KEY")
+            .help("The 8 characters behind `easel_` in it, as `key list` shows them"),
+    );
     group("key", "Makes, lists and revokes API keys")
         .subcommand(add)
         .subcommand(of_account("list", "Lists the keys of an account").arg(json_flag()))
@@ -126,7 +120,7 @@ pub(super) fn sweep() -> Command {
     let confirm = Command::new("confirm").about(
         "Lets the next sweep delete after the clock jumped or rows seem to be lost; see /ready",
     );
-    group("sweep", "Deletes what is past its time").subcommand(confirm)
+    group("sweep", "Deletes expired records and unused files").subcommand(confirm)
 }
 
 pub(super) fn group(name: &'static str, about: &'static str) -> Command {

@@ -30,7 +30,7 @@ pub trait JobAdmin: Send + Sync + 'static {
 /// The subcommand `job`.
 pub(super) fn command() -> Command {
     let explain = Command::new("explain")
-        .about("Tells where a job runs, or why it waits: for every worker that does not take it, why not")
+        .about("Shows where a job runs, or why it waits, with the reason for every worker that does not take it")
         .arg(
             Arg::new("id")
                 .value_name("JOB")
@@ -40,7 +40,7 @@ pub(super) fn command() -> Command {
         .arg(flag(
             "account",
             "ACCOUNT",
-            "Whose it is; all accounts are looked through by default",
+            "The account of the job; all accounts are searched by default",
         ))
         .arg(json_flag());
     group("job", "Looks at jobs").subcommand(explain)

@@ -60,7 +60,7 @@ pub(super) fn flags() -> [Arg; 3] {
     let authority = flag(
         "server-ca",
         "FILE",
-        "Authorities in PEM form that the certificate of --server may come from, besides the public ones",
+        "Certificate authorities in PEM form to trust for --server, in addition to the public ones",
     );
     [server, key.requires("server"), authority.requires("server")].map(|flag| flag.global(true))
 }
@@ -97,7 +97,7 @@ impl Remote {
             Some("http") if host.is_loopback() => {}
             Some("http") => {
                 return Err(wrong(
-                    "the key would travel in the clear, which is done on this machine alone",
+                    "plain http does not encrypt the key, and is allowed for this machine alone",
                 ));
             }
             Some(_) | None => return Err(wrong("it begins with neither https:// nor http://")),
@@ -135,7 +135,7 @@ impl Remote {
             let problem = refused(status, &bytes);
             return problem.map(Reply::Refused).ok_or_else(|| {
                 self.unreachable(&format!(
-                    "what is there answers {status} and is no server of this kind, or an older one"
+                    "it answered {status}: it is another program, or an older version of this one"
                 ))
             });
         }

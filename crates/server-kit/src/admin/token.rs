@@ -22,13 +22,13 @@ pub(super) fn command() -> Command {
         .value_name("ACCOUNT")
         .required(true)
         .help("The id of the account, which the router calls a workspace");
-    let lifetime = flag("ttl", "TIME", "How long it counts").default_value("1h");
+    let lifetime = flag("ttl", "TIME", "How long the token is valid").default_value("1h");
     let issue = Command::new("issue")
         .about("Makes a JSON Web Token signed with `jwt_secret` and prints it")
         .arg(workspace)
         .arg(lifetime.value_parser(seconds))
         .arg(flag("scopes", "SCOPES", "").help(format!(
-            "What it allows, separated by commas, of: {}; by default all but admin",
+            "The scopes, separated by commas, of: {}; by default all but admin",
             Scopes::all()
         )));
     group("token", "Makes JSON Web Tokens").subcommand(issue)

@@ -22,7 +22,7 @@ pub(super) fn command() -> Command {
         Arg::new("id")
             .value_name("WEBHOOK")
             .required(true)
-            .help("Its id, as `webhook list` shows it")
+            .help("The id of the webhook, as `webhook list` shows it")
     };
     let url = || {
         flag(
@@ -34,7 +34,7 @@ pub(super) fn command() -> Command {
     let kinds = EventKind::ALL.map(EventKind::name).join(", ");
     let events = || {
         flag("events", "EVENTS", "").help(format!(
-            "Which events it hears of, separated by commas, of: {kinds}"
+            "The events that are sent to it, separated by commas, of: {kinds}"
         ))
     };
     let of_webhook =
@@ -67,7 +67,7 @@ pub(super) fn command() -> Command {
         flag(
             "overlap",
             "TIME",
-            "How long the secret before signs as well, 7d at most, 0s to end it at once; 24h by default",
+            "How long the previous secret also signs, 7d at most, 0s to end it at once; 24h by default",
         )
         .value_parser(overlap),
     );
@@ -77,7 +77,7 @@ pub(super) fn command() -> Command {
                 .value_parser(clap::value_parser!(u32).range(1..=200)),
         )
         .arg(json_flag());
-    group("webhook", "Looks at webhooks and changes them")
+    group("webhook", "Shows and changes webhooks")
         .subcommand(add)
         .subcommand(
             Command::new("list")
@@ -89,20 +89,20 @@ pub(super) fn command() -> Command {
         .subcommand(change)
         .subcommand(of_webhook(
             "disable",
-            "Lets a webhook hear of nothing; what waits for it is kept for 7 days",
+            "Stops sending to a webhook; messages that wait for it are kept for 7 days",
         ))
         .subcommand(of_webhook(
             "enable",
-            "Lets it hear of events again, and sends what waits for it",
+            "Sends to a webhook again, first the messages that wait for it",
         ))
         .subcommand(of_webhook(
             "remove",
-            "Removes a webhook with all that waits for it",
+            "Removes a webhook and the messages that wait for it",
         ))
         .subcommand(rotate)
         .subcommand(of_webhook(
             "test",
-            "Sends the event webhook.test to a webhook; `webhook deliveries` shows what came of it",
+            "Sends the event webhook.test to a webhook; `webhook deliveries` shows the outcome",
         ))
         .subcommand(deliveries)
 }
@@ -158,7 +158,7 @@ pub(super) async fn run(
             if let Answer::WebhookSecret(body) = ask(client, request).await? {
                 let until = body.webhook.previous_secret_until.as_deref();
                 say(&format!(
-                    "webhook {} has a new secret, which is shown this once; the one before signs as well until {}",
+                    "webhook {} has a new secret, which is shown this once; the previous one also signs until {}",
                     id(),
                     until.unwrap_or("now")
                 ));
@@ -181,7 +181,7 @@ pub(super) async fn run(
             let answer = ask(client, WebhookRequest::Test { id: id() }).await?;
             if let Answer::Delivery(delivery) = answer {
                 say(&format!(
-                    "message {} is sent; `webhook deliveries {}` shows what came of it",
+                    "message {} is sent; `webhook deliveries {}` shows the outcome",
                     delivery.id,
                     id()
                 ));

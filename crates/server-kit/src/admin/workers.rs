@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
         Arg::new("id")
             .value_name("WORKER")
             .required(true)
-            .help("Its name, as `worker list` shows it")
+            .help("The name of the worker, as `worker list` shows it")
     };
     let of_worker =
         |word: &'static str, about: &'static str| Command::new(word).about(about).arg(name());
@@ -37,15 +37,15 @@ pub(super) fn command() -> Command {
             Arg::new("url")
                 .value_name("URL")
                 .required(true)
-                .help("Its address, such as http://gpu-box:8188"),
+                .help("The address of the worker, such as http://gpu-box:8188"),
         )
         .arg(
             Arg::new("name")
                 .long("name")
                 .value_name("NAME")
-                .help("What it is called; by default its host and port"),
+                .help("The name of the worker; by default its host and port"),
         );
-    group("worker", "Looks at ComfyUI workers and changes them")
+    group("worker", "Shows and changes ComfyUI workers")
         .subcommand(add)
         .subcommand(
             Command::new("list")
@@ -55,7 +55,7 @@ pub(super) fn command() -> Command {
         .subcommand(of_worker("show", "Shows everything of a worker").arg(json_flag()))
         .subcommand(of_worker(
             "drain",
-            "Gives a worker no more jobs; those that it has go on",
+            "Gives a worker no new jobs; its present jobs continue",
         ))
         .subcommand(of_worker("resume", "Gives a drained worker jobs again"))
         .subcommand(of_worker(

@@ -50,7 +50,7 @@ pub(super) const REQUIRE: Key = Key {
         "require_credentials",
         "",
         "false",
-        "Lets nobody in without a token or an API key, on loopback too",
+        "Requires a token or an API key of every request, on loopback too",
     )
 };
 pub(super) const JWT_SECRET: Key = Key {

@@ -62,7 +62,7 @@ pub(super) const CONNECTIONS: Key = Key {
     name: "store_connections",
     kind: Kind::Value("COUNT"),
     preset: Preset::Value("16"),
-    help: "Most connections that this process opens to the database, besides the one on which it listens",
+    help: "Connections that this process may open to the database, in addition to the one for notifications",
     secret: false,
 };
 

@@ -77,7 +77,7 @@ pub const DATA_DIR: Key = value(
     "data_dir",
     "DIR",
     "easel-data",
-    "Directory of everything that is kept; created when it is missing",
+    "Directory of the installation, with its rows and files; created when it is missing",
 );
 
 /// The keys of [`ServerConfig`] besides [`LISTEN`] and [`DATA_DIR`].
@@ -106,7 +106,7 @@ pub const SERVER_KEYS: &[Key] = &[
         "listen_mode",
         "MODE",
         "660",
-        "Permissions of the Unix socket in octal digits; 660 lets the user and the group in",
+        "Permissions of the Unix socket in octal digits; 660 admits the user and the group",
     ),
     unset(
         "metrics_listen",
@@ -158,13 +158,13 @@ pub const SERVER_KEYS: &[Key] = &[
         "drain_delay",
         "TIME",
         "0s",
-        "How long to go on accepting after a signal, for load balancers to see /ready turn 503",
+        "How long connections are accepted after a signal, so that load balancers see /ready turn 503",
     ),
     value(
         "drain_grace",
         "TIME",
         "30s",
-        "How long running requests and jobs may go on after a signal",
+        "How long running requests and jobs may continue after a signal",
     ),
     value(
         "log_format",
@@ -176,7 +176,7 @@ pub const SERVER_KEYS: &[Key] = &[
         "log_level",
         "LEVEL",
         "info",
-        "What is logged: off, error, warn, info, debug or trace, also by module: info,store_local=debug",
+        "Level of the log: off, error, warn, info, debug or trace, also by module: info,store_local=debug",
     ),
 ];
 

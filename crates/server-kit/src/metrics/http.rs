@@ -136,7 +136,7 @@ impl Collector for ServerCounters {
         let counters: [(&str, &str, &Count); 12] = [
             (
                 "easel_http_connections_accepted",
-                "Connections taken up",
+                "Connections accepted",
                 &stats.accepted,
             ),
             (
@@ -151,7 +151,7 @@ impl Collector for ServerCounters {
             ),
             (
                 "easel_http_accept_faults",
-                "Times that accepting failed for want of descriptors or memory",
+                "How often accepting a connection failed because descriptors or memory ran out",
                 &stats.accept_faults,
             ),
             (

@@ -271,14 +271,14 @@ impl Drain {
             Ok(()) => {
                 Counts::add(&self.counts.delivered, items);
                 if std::mem::take(&mut self.is_failing) {
-                    tracing::info!(what, "the collector takes what is exported again");
+                    tracing::info!(what, "the collector accepts spans and log records again");
                 }
             }
             Err(reason) => {
                 Counts::add(&self.counts.undelivered, items);
                 // One line for an outage: each batch of it would be another one.
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(what, %reason, "the collector does not take what is exported; it is lost until the collector does");
+                    tracing::warn!(what, %reason, "the collector does not accept spans and log records; they are lost until it does");
                 }
             }
         }

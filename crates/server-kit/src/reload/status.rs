@@ -44,7 +44,7 @@ impl ReloadStatus {
         let registry = metrics.registry();
         registry.register(
             "easel_config_reloads",
-            "Attempts to read the configuration again, by what became of them",
+            "Attempts to read the configuration again, by outcome",
             status.attempts.clone(),
         );
         registry.register(

@@ -68,7 +68,7 @@ fn outcome(response: &Response<Body>) -> AttemptOutcome {
         };
     }
     let why = match status {
-        StatusCode::GONE => "it answered 410: it is gone for good".to_owned(),
+        StatusCode::GONE => "it answered 410: the address is permanently gone".to_owned(),
         _ if status.is_redirection() => format!(
             "it answered {}: redirects are not followed; give the webhook the address that it leads to",
             status.as_u16()

@@ -284,7 +284,7 @@ impl<'a> Sending<'a> {
 fn complain(error: &(dyn std::error::Error + 'static)) {
     tracing::warn!(
         error,
-        "what is written down for webhooks cannot be sent now; trying again"
+        "the messages to webhooks cannot be sent now; trying again"
     );
 }
 

@@ -21,7 +21,7 @@ pub(super) async fn ring(shared: Arc<Shared>) {
     loop {
         shared.ring.notified().await;
         if let Err(error) = ring_once(&shared).await {
-            tracing::debug!(error = %error, "other replicas were not notified; they look by themselves");
+            tracing::debug!(error = %error, "other replicas were not notified; their next poll finds the changes");
         }
         tokio::time::sleep(APART).await;
     }

@@ -38,7 +38,7 @@ pub enum DatabaseOpenError {
     },
     /// The connection is not as secure as the address wants it, or the server is not who it should be.
     #[error(
-        "no secure connection to PostgreSQL at {place}: name the file of its authority by `sslrootcert`, and a host of its certificate; in a network that nobody else reaches, `sslmode=disable` does without"
+        "no secure connection to PostgreSQL at {place}: name the file of its authority by `sslrootcert`, and a host of its certificate; in a private network, `sslmode=disable` connects without encryption"
     )]
     Tls {
         /// Hosts and database.

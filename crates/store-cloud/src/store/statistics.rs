@@ -62,7 +62,7 @@ impl Statistics {
 async fn follow(shared: Weak<Shared>) {
     while let Some(shared) = Weak::upgrade(&shared) {
         let load = read(&shared.database).await.inspect_err(|error| {
-            tracing::debug!(%error, "the database did not tell its statistics");
+            tracing::debug!(%error, "the statistics of the database could not be read");
         });
         *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = load.ok();
         drop(shared);

@@ -151,7 +151,7 @@ impl Committer {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
                 error,
-                "what waits beside the rows is brought into them later"
+                "records that wait outside the rows are written to them later"
             );
         }
     }

@@ -90,7 +90,7 @@ pub(crate) fn expect_whole(directory: &Directory) -> Result<(), WrongRows> {
     let newest = log.numbers.map_or(base, |(_, last)| last.max(base));
     if directory.newest_number().is_some_and(|seen| seen > newest) {
         tracing::warn!(
-            "main.db is older than the files beside it: what clients were told since is not in it; if it was not meant to be put there, stop the server and restore the main.db that was there"
+            "main.db is older than the other files of the data directory, so newer jobs and calls are missing in it; if you did not put it there on purpose, stop the server and restore the newer main.db"
         );
     }
     Ok(())

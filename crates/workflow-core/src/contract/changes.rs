@@ -28,7 +28,7 @@ pub async fn changes(fresh: impl Fn() -> Replicas) {
 async fn begin(changes: &dyn Changes) -> ChangeNumber {
     match changes.since(None).await.expect("the store answers") {
         ChangesSince::Missed(next) => next,
-        told @ ChangesSince::Changes(..) => panic!("a replica that saw nothing was told {told:?}"),
+        told @ ChangesSince::Changes(..) => panic!("a replica that saw nothing heard {told:?}"),
     }
 }
 
@@ -87,7 +87,7 @@ async fn each_revision_comes_to_the_other_replica_and_to_no_one_else(replicas: R
     let by_others = heard.iter().all(is_saved(&canceling));
     assert!(
         by_others,
-        "a replica was told what it did itself: {heard:?}"
+        "a replica heard what it did itself: {heard:?}"
     );
     let stopped = JobEvent::Stopped {
         epoch: canceling.epoch,

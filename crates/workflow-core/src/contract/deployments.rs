@@ -71,7 +71,7 @@ async fn events_are_numbered_and_the_newest_are_kept(
     let event = |second: i64| NewEvent {
         at: Timestamp::from_second(second).expect("in range"),
         kind: "scaled".to_owned(),
-        text: format!("it happened at {second}, \"so\" it is told"),
+        text: format!("it happened at {second}, \"so\" it reads"),
     };
     let of = async |store: &dyn Deployments, before, limit| {
         let events = store.events(&name("a"), before, limit).await;

@@ -98,7 +98,7 @@ async fn what_waits_is_counted_within_the_room_of_accounts(stores: Stores) {
     assert!(claimed.expect("an answer").is_some());
     assert_eq!(waiting(&["one"]).await, (2, Some(at(2))), "one of `a` runs");
     let claimed = stores.queue.claim(&request(&["one"]), at(10)).await;
-    let claimed = claimed.expect("an answer").expect("somebody is next").job;
+    let claimed = claimed.expect("an answer").expect("a job is next").job;
     let expected = match claimed.account == account("a") {
         true => (1, Some(at(5))),
         false => (1, Some(at(2))),

@@ -44,7 +44,7 @@ pub enum JobsError {
     IdTaken,
     /// The account has submitted as many jobs as it may in a span of time.
     #[error(
-        "the account may submit {} jobs in {}, and has; try again after the seconds that `Retry-After` tells",
+        "the account may submit {} jobs in {}, and has; try again after the seconds in `Retry-After`",
         .0.quota, .0.span
     )]
     RateLimited(UsedUp),

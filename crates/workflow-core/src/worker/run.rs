@@ -161,7 +161,7 @@ impl Worker {
         };
         let is_same = earlier.sink.epoch() == claim.job.epoch;
         if is_same && earlier.sink.goes_on().await {
-            tracing::warn!(job.id = %id, "the database had lost a claim and gave it out again; its run goes on");
+            tracing::warn!(job.id = %id, "the database had lost a claim and gave it out again; its run continues");
             return true;
         }
         earlier.sink.standing.lose();

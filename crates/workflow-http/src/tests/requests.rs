@@ -312,7 +312,7 @@ async fn a_compressed_body_is_415() {
         let headers = [("content-type", kind), ("content-encoding", "gzip")];
         let answer = server.send(Method::POST, path, &headers, "\u{1f}").await;
         let error = answer.is_error(415, "invalid_request");
-        let told = "a body with `Content-Encoding` is not read; send it as it is";
+        let told = "a body with `Content-Encoding` is not read; send it without";
         assert_eq!(error["message"], told);
     }
     let plain = [

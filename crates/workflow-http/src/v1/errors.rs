@@ -301,7 +301,7 @@ fn too_busy(bound: NoUnits) -> Answer {
             "the account has as much in memory as it may; try again when one of its large requests is done"
         }
         NoUnits::Total | NoUnits::Never => {
-            "the service has as much in memory as it may; try again after the seconds that `Retry-After` tells"
+            "the service has as much in memory as it may; try again after the seconds in `Retry-After`"
         }
     };
     plain(StatusCode::TOO_MANY_REQUESTS, "TOO_BUSY", message)
@@ -352,7 +352,7 @@ fn of_jobs(error: &JobsError) -> Answer {
             "there is a job of this id; choose another, or leave it out".to_owned(),
         ),
         JobsError::QueueFull { retry_after_s } => {
-            let message = "the queue is full; try again after the seconds that `Retry-After` tells";
+            let message = "the queue is full; try again after the seconds in `Retry-After`";
             let problem = PromptProblem::new("QUEUE_LIMIT", message, "");
             of_problem(StatusCode::TOO_MANY_REQUESTS, problem)
                 .with(RETRY_AFTER, HeaderValue::from(*retry_after_s))
@@ -368,7 +368,7 @@ fn of_jobs(error: &JobsError) -> Answer {
             of_problem(StatusCode::PAYLOAD_TOO_LARGE, problem)
         }
         JobsError::NotReady { retry_after_s } => {
-            let message = "no worker is ready yet; try again after the seconds that `Retry-After` tells";
+            let message = "no worker is ready yet; try again after the seconds in `Retry-After`";
             let problem = PromptProblem::new("PLATFORM_REFUSED", message, "deployment_not_ready");
             of_problem(StatusCode::TOO_MANY_REQUESTS, problem)
                 .with(RETRY_AFTER, HeaderValue::from(*retry_after_s))
@@ -490,7 +490,7 @@ fn fault() -> Answer {
     plain(
         StatusCode::INTERNAL_SERVER_ERROR,
         FAULT,
-        "the service could not do this now; try again, and quote the request id if it goes on",
+        "the service could not do this now; try again, and quote the request id if this repeats",
     )
 }
 

@@ -69,7 +69,7 @@ pub(crate) enum ApiError {
     #[error(transparent)]
     NotJson(#[from] NotJson),
     /// The body is compressed.
-    #[error("a body with `Content-Encoding` is not read; send it as it is")]
+    #[error("a body with `Content-Encoding` is not read; send it without")]
     Encoded,
     /// The form could not be read.
     #[error(transparent)]
@@ -247,7 +247,7 @@ impl ApiError {
             ),
             Self::Unsatisfiable(content_range) => invalid(
                 StatusCode::RANGE_NOT_SATISFIABLE,
-                "the range begins behind the end; `Content-Range` tells the length",
+                "the range begins behind the end; `Content-Range` has the length",
             )
             .with(CONTENT_RANGE, content_range.clone()),
             Self::TooManyStreams => plain(
@@ -344,7 +344,7 @@ fn of_jobs(error: &JobsError) -> Answer {
         JobsError::QueueFull { retry_after_s } => plain(
             StatusCode::TOO_MANY_REQUESTS,
             "queue_full",
-            "the queue is full; try again after the seconds that `Retry-After` tells",
+            "the queue is full; try again after the seconds in `Retry-After`",
         )
         .with(RETRY_AFTER, HeaderValue::from(*retry_after_s)),
         JobsError::RateLimited(used_up) => plain(
@@ -360,7 +360,7 @@ fn of_jobs(error: &JobsError) -> Answer {
         JobsError::NotReady { retry_after_s } => plain(
             StatusCode::TOO_MANY_REQUESTS,
             "deployment_not_ready",
-            "no worker is ready yet; try again after the seconds that `Retry-After` tells",
+            "no worker is ready yet; try again after the seconds in `Retry-After`",
         )
         .with(RETRY_AFTER, HeaderValue::from(*retry_after_s)),
         JobsError::Stopped => plain(
@@ -402,7 +402,7 @@ fn too_busy(bound: NoUnits) -> Answer {
             "the account has as much in memory as it may; try again when one of its large requests is done"
         }
         NoUnits::Total | NoUnits::Never => {
-            "the service has as much in memory as it may; try again after the seconds that `Retry-After` tells"
+            "the service has as much in memory as it may; try again after the seconds in `Retry-After`"
         }
     };
     plain(StatusCode::TOO_MANY_REQUESTS, "too_busy", message)
@@ -493,7 +493,7 @@ fn fault() -> Answer {
     plain(
         StatusCode::INTERNAL_SERVER_ERROR,
         FAULT,
-        "the service could not do this now; try again, and quote the request id if it goes on",
+        "the service could not do this now; try again, and quote the request id if this repeats",
     )
 }
 

@@ -22,8 +22,8 @@ pub(super) fn command() -> Command {
         .help("The catalog: a folder for each partner");
     Command::new("check")
         .about(
-            "Says what is wrong with a catalog: file, line and reason; and reads answers of its partners as its files say, \
-             without a network",
+            "Checks a catalog without a network: shows the file, line and reason of each fault, and reads examples of its \
+             partners' answers",
         )
         .arg(folder)
 }
@@ -106,7 +106,7 @@ fn read(id: &str, model: &PartnerModel, wrong: &mut Vec<String>) -> String {
     }
     if model.is_polled() && !model.can_cancel() {
         text.push_str(
-            "  There is no `cancel`: a task that nobody waits for goes on at the partner.\n",
+            "  There is no `cancel`: a task whose caller has left continues at the partner.\n",
         );
     }
     text

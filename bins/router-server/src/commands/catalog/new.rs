@@ -119,7 +119,7 @@ fn is_new(partner: &str, folder: &Path, settings: &Settings) -> Result<(), Strin
     let there = folder.join(partner);
     if fs::symlink_metadata(&there).is_ok() {
         return Err(format!(
-            "{} is there already; choose another name, or write the file of a model beside its partner.toml",
+            "{} exists already; choose another name, or add the file of a model to the folder of its partner.toml",
             there.display()
         ));
     }

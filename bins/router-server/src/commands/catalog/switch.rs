@@ -21,9 +21,11 @@ pub(super) fn commands() -> [Command; 2] {
             .help("A model, such as bfl/flux-2-pro, or a partner, such as bfl")
     };
     let off = Command::new("off")
-        .about("Switches a model off, or all of a partner: not listed, calls are answered 503; what runs goes on")
+        .about("Switches off a model, or all models of a partner: they are not listed, new calls get 503, and running calls continue")
         .arg(name());
-    let on = Command::new("on").about("Switches it on again").arg(name());
+    let on = Command::new("on")
+        .about("Switches on a model, or all models of a partner")
+        .arg(name());
     [off, on]
 }
 

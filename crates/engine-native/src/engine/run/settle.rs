@@ -35,7 +35,7 @@ impl Run {
             Outcome::Failed(error) => self.failed(node, &calling, &error),
             // Only a call that is over gets here.
             Outcome::Panicked | Outcome::Waits(..) => {
-                let message = "the node met an internal error; the server's log tells more";
+                let message = "the node met an internal error; the server's log has the details";
                 self.failed(node, &calling, &NodeError::new("PanicError", message));
             }
         }

@@ -43,7 +43,7 @@ impl Run {
             let came = AssertUnwindSafe(wait.0).catch_unwind().await;
             let came = came.unwrap_or_else(|_| {
                 tracing::error!("what a node waited for panicked");
-                let message = "the node met an internal error; the server's log tells more";
+                let message = "the node met an internal error; the server's log has the details";
                 Err(NodeError::new("PanicError", message))
             });
             Answered { node, asking, came }

@@ -276,7 +276,7 @@ fn length(video: &Video, context: &NodeContext) -> Result<f64, NodeError> {
             let told = program.probe(&file, context)?;
             let all = told["format"]["duration"].as_str();
             let all = all.and_then(|all| all.parse::<f64>().ok()).ok_or_else(|| {
-                NodeError::value("the video does not tell how long it is; convert it to MP4 before")
+                NodeError::value("the video's length is unknown; convert it to MP4 first")
             })?;
             let rest = (all - start).max(0.0);
             Ok(duration.map_or(rest, |duration| duration.min(rest)))

@@ -116,7 +116,7 @@ pub(super) fn chosen(
     match images.frames().len() == places.len() {
         true => Ok(images),
         false => Err(NodeError::value(
-            "the video has fewer pictures than its file tells; convert it to MP4 before",
+            "the video has fewer pictures than its file says; convert it to MP4 first",
         )),
     }
 }
@@ -157,7 +157,7 @@ pub(super) struct Opened {
 }
 
 fn no_rate() -> NodeError {
-    NodeError::value("the video does not tell how many pictures it has per second")
+    NodeError::value("the video's number of pictures per second is unknown")
 }
 
 impl Opened {

@@ -79,11 +79,11 @@ fn an_alternate_that_cannot_be_right_is_refused() {
     );
     assert_eq!(
         faults(&[named("zoo", "dog"), named("zoo", "dog")].concat()),
-        ["`zoo` serves this model twice; callers tell alternates apart by it"]
+        ["`zoo` serves this model twice; callers choose alternates by it"]
     );
     assert_eq!(
         faults(&named("acme", "cat"))[0],
-        "`acme` serves this model twice; callers tell alternates apart by it"
+        "`acme` serves this model twice; callers choose alternates by it"
     );
     assert!(
         faults(&named("Zoo", "dog"))[0].contains("provider"),

@@ -34,7 +34,7 @@ pub(in crate::admin) fn command() -> Command {
         Arg::new("name")
             .value_name("DEPLOYMENT")
             .required(true)
-            .help("Its name, as `deployment list` shows it")
+            .help("The name of the deployment, as `deployment list` shows it")
     };
     let of = |word: &'static str, about: &'static str| Command::new(word).about(about).arg(name());
     let count = |name: &'static str, help: &'static str| {
@@ -52,34 +52,37 @@ pub(in crate::admin) fn command() -> Command {
         "scale",
         "Changes how many workers a deployment has, until the next revision",
     )
-    .arg(count("min", "So many stay up; 0 lets the last one stop"))
-    .arg(count("max", "So many are started at most"))
+    .arg(count(
+        "min",
+        "The least workers that stay up; 0 lets the last one stop",
+    ))
+    .arg(count("max", "The most workers that are started"))
     .group(
         clap::ArgGroup::new("bounds")
             .args(["min", "max"])
             .required(true)
             .multiple(true),
     );
-    let rollback = of("rollback", "Goes back to a revision, which starts beside the current one").arg(
+    let rollback = of("rollback", "Goes back to a revision, which starts before the current one stops").arg(
         Arg::new("revision")
             .value_name("REVISION")
             .value_parser(clap::value_parser!(u32))
-            .help("Its number; by default the one before the current, or away from one that is not ready"),
+            .help("The number of the revision; by default the one before the current, or the current one while a newer one is not ready"),
     );
     let logs = of(
         "logs",
-        "Prints what the workers of a deployment wrote lately",
+        "Prints the newest lines that the workers of a deployment wrote",
     )
     .arg(
         Arg::new("follow")
             .short('f')
             .long("follow")
             .action(ArgAction::SetTrue)
-            .help("Goes on with what they write, until it is interrupted"),
+            .help("Continues with new lines until it is interrupted"),
     );
     group(
         "deployment",
-        "Looks at deployments of ComfyUI workers and changes them",
+        "Shows and changes deployments of ComfyUI workers",
     )
     .subcommand(apply)
     .subcommand(
@@ -208,7 +211,7 @@ async fn tell(client: &mut Client<'_>, request: DeploymentRequest) -> Result<(),
     } = &deployment;
     let next = match deployment.next_revision {
         Some(next) => {
-            format!("; revision {next} is started, `deployment events {name}` tells how it goes")
+            format!("; revision {next} is started; `deployment events {name}` shows its progress")
         }
         None => String::new(),
     };
@@ -298,7 +301,7 @@ fn prefixed(worker: &str, text: &str) -> String {
 fn odd() -> Failure {
     Failure {
         exit_code: 1,
-        message: "the server answered something else than was asked; use the program that it runs"
+        message: "the server's answer is not one to this command; use the version of this program that the server runs"
             .to_owned(),
     }
 }

@@ -53,7 +53,7 @@ pub fn command() -> Command {
             flag(
                 "input",
                 "NAME=NODE.FIELD",
-                "A field of the body and the input that it fills in, besides files and nodes titled `input: NAME`; may be repeated",
+                "A field of the body and the input that it fills in, in addition to files and nodes titled `input: NAME`; may be repeated",
             )
             .action(ArgAction::Append),
         )
@@ -76,7 +76,7 @@ pub fn command() -> Command {
         .arg(name("The model, as `model list` shows it"))
         .arg(json_flag());
     let withdraw = Command::new("withdraw")
-        .about("Withdraws a published model, or one version of it: calls are answered 404; what runs goes on")
+        .about("Withdraws a published model, or one version of it: new calls get 404, and running calls continue")
         .arg(name("The model, or NAME@VERSION for one version, such as easel/upscale@2"));
     group(NAME, "Publishes workflows as models, and withdraws them")
         .subcommands([publish, list, show, withdraw])
@@ -305,7 +305,7 @@ fn print<T: serde::Serialize>(arguments: &ArgMatches, found: &T, shown: impl FnO
 fn odd() -> Failure {
     Failure {
         exit_code: 1,
-        message: "the server answered something else than was asked; use the program that it runs"
+        message: "the server's answer is not one to this command; use the version of this program that the server runs"
             .to_owned(),
     }
 }

@@ -83,7 +83,7 @@ const KEY_FORMS: &str = "write `bearer VARIABLE`, `header NAME VARIABLE`, `heade
                          or `none`; VARIABLE is the name of the environment variable that holds the key, such as ACME_KEY, \
                          never the key itself";
 
-const POLL_FORM: &str = "`poll` needs task=POINTER, path=PATH with {task} in it (or url=POINTER, if the answer tells the address), \
+const POLL_FORM: &str = "`poll` needs task=POINTER, path=PATH with {task} in it (or url=POINTER, if the answer has the address), \
                          state=POINTER, ok=WORD and failed=WORD (several with commas between); result=PATH, cancel=PATH \
                          (POST) and delete=PATH may be left out";
 
