@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// One Rust file; `code` and `comments` have the length and the line breaks of the file itself.
+/// One Rust file; `code`, `comments` and `literals` have the length and the line breaks of the file itself.
 #[derive(Debug)]
 pub struct Source {
     /// Path from the root of the repository.
@@ -14,6 +14,8 @@ pub struct Source {
     pub code: String,
     /// The comments; everything else is blank.
     pub comments: String,
+    /// The texts and characters in quotes; everything else is blank.
+    pub literals: String,
     /// Byte ranges of the items behind `#[cfg(test)]`; the whole file for a file of tests.
     tests: Vec<Range<usize>>,
 }
@@ -32,6 +34,7 @@ impl Source {
         Self {
             path: path.to_owned(),
             comments: keep(text, &kinds, Kind::Comment),
+            literals: keep(text, &kinds, Kind::Literal),
             code,
             tests,
         }

@@ -1,4 +1,5 @@
-//! Words that no Rust file holds: tests that do not run, holes in the code, sleeping threads, notes to self.
+//! Words that no Rust file holds: tests that do not run, holes in the code, sleeping threads, notes to self; and words of
+//! texts that people have to read twice.
 
 use crate::finding::Finding;
 use crate::source::{Source, words};
@@ -19,6 +20,19 @@ const IN_CODE: &[(&str, &str)] = &[
 
 /// Words of comments.
 const IN_COMMENTS: &[&str] = &["TODO", "FIXME", "XXX"];
+
+/// Words of texts that programs and crates show, and what to write instead; tests and tools may say what they like.
+const IN_TEXTS: &[(&str, &str)] = &[
+    ("whoever", "name the actor: a client, a user, an operator"),
+    ("somebody", "name the actor: a client, a user, an operator"),
+    ("taken up", "write what happens: accepted, claimed, recovered"),
+    ("took up", "write what happens: accepted, claimed, recovered"),
+    ("is told", "write what is sent, shown or answered"),
+    ("was told", "write what is sent, shown or answered"),
+    ("cannot be told", "write what is unknown"),
+    ("for want of", "write \"because there is no\""),
+    ("goes on", "write \"continues\", or \"still runs\""),
+];
 
 /// Looks through every Rust file, tests included.
 #[must_use]
@@ -43,6 +57,11 @@ fn found(source: &Source) -> Vec<Finding> {
         let advice = "do it now, or open an issue and say what holds today";
         findings.extend(words(&source.comments, word).map(|offset| finding(offset, word, advice)));
     }
+    let is_shown = ["bins/", "crates/"].iter().any(|folder| source.path.starts_with(folder));
+    for (word, advice) in IN_TEXTS.iter().filter(|_| is_shown) {
+        let shown = words(&source.literals, word).filter(|at| !source.in_tests(*at));
+        findings.extend(shown.map(|offset| finding(offset, word, *advice)));
+    }
     findings
 }
 
@@ -51,7 +70,11 @@ mod tests {
     use super::*;
 
     fn rules(code: &str) -> Vec<String> {
-        let workspace = Workspace::of(&[("crates/x/src/tests.rs", code)]);
+        rules_at("crates/x/src/tests.rs", code)
+    }
+
+    fn rules_at(path: &str, code: &str) -> Vec<String> {
+        let workspace = Workspace::of(&[(path, code)]);
         check(&workspace)
             .into_iter()
             .map(|finding| finding.rule)
@@ -71,6 +94,18 @@ mod tests {
                 rules(&format!("// {word}: later")),
                 [format!("no file holds `{word}`")]
             );
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_shown_has_no_word_to_read_twice() {
+        for (word, _) in IN_TEXTS {
+            let code = format!("let a = \"it {word} b\";");
+            let found = rules_at("crates/x/src/a.rs", &code);
+            assert_eq!(found, [format!("no file holds `{word}`")]);
+            assert_eq!(rules(&code), Vec::<String>::new(), "a test may say so");
+            let comment = format!("// it {word} b");
+            assert_eq!(rules_at("crates/x/src/a.rs", &comment), [""; 0]);
         }
     }
 
