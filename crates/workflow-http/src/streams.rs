@@ -1,4 +1,5 @@
-//! How many event streams each account has open.
+//! How many event streams each account has open, per process, because the bound protects the memory and the descriptors of
+//! one process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
