@@ -1,6 +1,6 @@
 //! Who may do what: accounts, scopes, tiers, credits, hashed keys, and the ports of the store that keeps them.
 //!
-//! The lowest room of the house: it knows of no job, asset or model. Family A says *workspace* on its wire for what is an
+//! The lowest room of the house: it has limits of jobs, files and calls as numbers, and knows no job, asset or model. Family A says *workspace* on its wire for what is an
 //! account everywhere in the code. Start at [`Principal`], which is what a verified credential turns into, then at
 //! [`Accounts`], which answers it, and [`CreditLedger`], which is billed.
 //!
