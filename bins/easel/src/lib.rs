@@ -2,6 +2,8 @@
 //!
 //! It speaks the public contract through the crate `client` and knows nothing of how a server works. Standard output has
 //! what was asked for, standard error everything else. It asks questions only on a terminal. Start at `program`.
+//!
+#![doc = include_str!("../README.md")]
 
 pub mod program;
 

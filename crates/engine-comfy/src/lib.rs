@@ -4,6 +4,8 @@
 //! Knows nothing of rows, accounts or any wire format of ours: it takes a valid graph, stages files by hash, lets a worker run
 //! it, and hands what the worker makes to the run's sink. What is decided (what a message means, which worker takes a job, what
 //! is sent) is pure and in modules of its own; start at [`ComfyPool`], then at `run`. [`Deployments`] stand on pools.
+//!
+#![doc = include_str!("../README.md")]
 
 mod address;
 #[cfg(feature = "bench")]

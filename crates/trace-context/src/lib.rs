@@ -12,6 +12,8 @@
 //! A span that outlives the one around it, or is run by another process, has `parent: None` and a `trace.parent`.
 //!
 //! What reads spans is a subscriber, and this crate knows none: a program that has one says how it is asked ([`read_by`]).
+//!
+#![doc = include_str!("../README.md")]
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
