@@ -61,13 +61,13 @@ pub(crate) type Bill = (AccountId, LedgerRef, u64, Timestamp);
 
 /// Bills causes, where it was read already what stands of them.
 #[cfg(feature = "router")]
-pub(crate) async fn bill_standing(
+pub(crate) async fn bill_locked(
     rows: &impl GenericClient,
     bills: &[Bill],
-    standing: Standing,
+    credits: LockedCredits,
 ) -> Result<(), DatabaseError> {
     let (postings, free) = postings(bills);
-    post_standing(rows, &postings, &free, standing).await?;
+    post_locked(rows, &postings, &free, credits).await?;
     Ok(())
 }
 
@@ -95,26 +95,26 @@ async fn post_and_release(
     postings: &[Posting],
     free: &[(&AccountId, LedgerRef)],
 ) -> Result<Vec<Option<LedgerEntry>>, DatabaseError> {
-    let mut standing = Standing::default();
+    let mut credits = LockedCredits::default();
     if !postings.is_empty() {
         let asked = Asked::of(postings.iter().map(|it| (&it.account, it.cause)));
         let locked = query(rows, LOCK, &[&asked.accounts]).await?;
         let entries = query(rows, ENTRIES, &[&asked.of, &asked.whys, &asked.ids]).await?;
-        standing = Standing::read(&locked, &entries)?;
+        credits = LockedCredits::read(&locked, &entries)?;
     }
-    post_standing(rows, postings, free, standing).await
+    post_locked(rows, postings, free, credits).await
 }
 
-async fn post_standing(
+async fn post_locked(
     rows: &impl GenericClient,
     postings: &[Posting],
     free: &[(&AccountId, LedgerRef)],
-    standing: Standing,
+    credits: LockedCredits,
 ) -> Result<Vec<Option<LedgerEntry>>, DatabaseError> {
-    let Standing {
+    let LockedCredits {
         mut locked,
         mut entries,
-    } = standing;
+    } = credits;
     let mut causes: Vec<(&AccountId, LedgerRef)> =
         postings.iter().map(|it| (&it.account, it.cause)).collect();
     let mut answers = Vec::with_capacity(postings.len());
@@ -178,14 +178,14 @@ impl<'a> Asked<'a> {
 
 /// What stands of accounts and causes, read while the credits of the accounts are locked.
 #[derive(Default)]
-pub(crate) struct Standing {
+pub(crate) struct LockedCredits {
     /// The numbers of the newest entries of accounts, and what they were charged.
     locked: HashMap<String, (i64, Spend)>,
     /// Those that causes have.
     entries: HashMap<(AccountId, LedgerRef), LedgerEntry>,
 }
 
-impl Standing {
+impl LockedCredits {
     /// Reads the rows of [`LOCK`], and of [`ENTRIES`] after it.
     pub(crate) fn read(locked: &[Row], entries: &[Row]) -> Result<Self, DatabaseError> {
         let locked = locked.iter().map(|row| {

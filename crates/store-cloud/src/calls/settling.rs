@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::outcome::OutcomeColumns;
 use super::pieces::Pieces;
 use super::{facts, kept};
-use crate::accounts::ledger::{self, Standing};
+use crate::accounts::ledger::{self, LockedCredits};
 use crate::statements::{Values, execute, prepare, query, whole};
 use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
@@ -86,7 +86,7 @@ pub(super) async fn settle_once(
     let step = Step::on(database).await.map_err(untold)?;
     let rows = &*step;
     // This waits for a transaction before that is still under way.
-    let (taken, standing) = take(&step, all).await.map_err(untold)?;
+    let (taken, credits) = take(&step, all).await.map_err(untold)?;
     let mut counted: HashMap<usize, Row> = HashMap::default();
     for row in taken {
         let (id, account): (Uuid, &str) = (row.get("id"), row.get("account"));
@@ -132,7 +132,7 @@ pub(super) async fn settle_once(
         })
         .collect();
     if !bills.is_empty() {
-        ledger::bill_standing(rows, &bills, standing).await?;
+        ledger::bill_locked(rows, &bills, credits).await?;
     }
     step.commit().await.map_err(Failed::Unknown)?;
     Ok(answers)
@@ -146,7 +146,7 @@ const TAKE: &str = "WITH held AS (
 
 /// Begins a transaction and takes those out of what runs that their owners end. Locks the credits of those that may be charged, and
 /// reads what stands there.
-async fn take(step: &Step, all: &[Settling]) -> Result<(Vec<Row>, Standing), DatabaseError> {
+async fn take(step: &Step, all: &[Settling]) -> Result<(Vec<Row>, LockedCredits), DatabaseError> {
     let ids: Vec<Uuid> = all.iter().map(|one| one.generation.0).collect();
     let owners: Vec<Uuid> = all.iter().map(|one| one.owner.0).collect();
     let accounts: Vec<&str> = all.iter().map(|one| one.account.as_str()).collect();
@@ -165,7 +165,7 @@ async fn take(step: &Step, all: &[Settling]) -> Result<(Vec<Row>, Standing), Dat
         step.query(&entries, of_entries),
     )
     .await?;
-    Ok((taken, Standing::read(&locked, &entries)?))
+    Ok((taken, LockedCredits::read(&locked, &entries)?))
 }
 
 /// The places of those that a transaction of this very batch ended.
