@@ -8,7 +8,7 @@ mod able;
 mod run;
 mod run_log;
 mod sink;
-mod standing;
+mod claim_state;
 mod traces;
 
 use std::collections::{HashMap, HashSet};
@@ -268,7 +268,7 @@ impl Worker {
             .iter()
             .map(|(id, running)| {
                 let sink = Arc::clone(&running.sink);
-                let again = sink.standing.again();
+                let again = sink.claim.again();
                 (*id, sink, again)
             })
             .collect();
@@ -284,7 +284,7 @@ impl Worker {
             let stops = match news {
                 LeaseNews::Renewed => false,
                 LeaseNews::CancelWanted => true,
-                LeaseNews::Lost => sink.standing.lose_unless_made_again(again),
+                LeaseNews::Lost => sink.claim.lose_unless_made_again(again),
             };
             if stops {
                 self.stop(id, &sink);

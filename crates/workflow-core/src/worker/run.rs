@@ -38,7 +38,7 @@ struct Registered<'a> {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         // Nobody goes on with a run that is over.
-        self.sink.standing.lose();
+        self.sink.claim.lose();
         let mut registry = self.worker.registry();
         let known = registry.get(&self.job);
         if known.is_some_and(|running| Arc::ptr_eq(&running.sink, &self.sink)) {
@@ -164,7 +164,7 @@ impl Worker {
             tracing::warn!(job.id = %id, "the database had lost a claim and gave it out again; its run continues");
             return true;
         }
-        earlier.sink.standing.lose();
+        earlier.sink.claim.lose();
         earlier.cancel.cancel();
         false
     }
@@ -260,7 +260,7 @@ impl Worker {
 
     pub(super) async fn try_end(&self, sink: &Sink, end: &mut End) -> Result<(), StoreError> {
         let mut kept = sink.kept().await;
-        while !sink.standing.is_lost() {
+        while !sink.claim.is_lost() {
             let now = self.timer.now();
             let mut job = Job::clone(&kept.job);
             job.progress = sink.progress_now();

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::run_log::RunLog;
-use super::standing::Standing;
+use super::claim_state::ClaimState;
 use super::traces::NodeSpans;
 use super::{Backoff, Worker};
 use crate::jobs::JobPorts;
@@ -40,7 +40,7 @@ pub(super) struct Sink {
     worker: WorkerId,
     epoch: Epoch,
     /// Whether the claim counts.
-    pub(super) standing: Standing,
+    pub(super) claim: ClaimState,
     ports: JobPorts,
     blobs: Arc<dyn BlobStore>,
     timer: Arc<dyn Timer>,
@@ -85,7 +85,7 @@ impl Sink {
         Arc::new(Self {
             id: claim.job.id,
             worker: worker.id,
-            standing: Standing::default(),
+            claim: ClaimState::default(),
             epoch: claim.job.epoch,
             ports: worker.ports.clone(),
             blobs: worker.blobs.clone(),
@@ -126,14 +126,14 @@ impl Sink {
     pub(super) async fn goes_on(&self) -> bool {
         // A save that is under way may be about to learn of it.
         let _kept = self.kept().await;
-        self.standing.make_again()
+        self.claim.make_again()
     }
 
     /// Looks at the job in the store, which another's save may have changed; whether the claim still counts.
     pub(super) async fn reload(&self, kept: &mut Kept) -> Result<bool, StoreError> {
         let found = self.load(kept).await?;
         self.take(kept, found);
-        Ok(!self.standing.is_lost())
+        Ok(!self.claim.is_lost())
     }
 
     /// The job as the store has it.
@@ -147,7 +147,7 @@ impl Sink {
     pub(super) fn take(&self, kept: &mut Kept, found: Option<Arc<Job>>) {
         match found.filter(|job| job.is_claimed_by(self.worker, self.epoch)) {
             Some(job) => kept.job = job,
-            None => self.standing.lose(),
+            None => self.claim.lose(),
         }
     }
 
@@ -192,7 +192,7 @@ impl Sink {
 
     /// Tells a change now, or once the outputs before it are on disk.
     fn tell(&self, change: JobChange) {
-        if self.standing.is_lost() {
+        if self.claim.is_lost() {
             return;
         }
         let mut reported = self.reported();
@@ -267,7 +267,7 @@ impl Sink {
         outputs: Vec<NewOutput>,
         durability: Durability,
     ) -> Result<Arc<Job>, CommitError> {
-        while !self.standing.is_lost() {
+        while !self.claim.is_lost() {
             let mut job = Job::clone(&kept.job);
             let now = self.timer.now();
             let advanced = JobEvent::Advanced {
@@ -396,7 +396,7 @@ impl RunSink for Sink {
             content_type: "image/png",
             bytes: png,
         };
-        if self.standing.is_lost() {
+        if self.claim.is_lost() {
             return Err(FrameRefused);
         }
         let has_held = self.reported().held.is_some();

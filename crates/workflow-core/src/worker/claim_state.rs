@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What a worker knows of the claim that one of its runs has.
 #[derive(Debug, Default)]
-pub(super) struct Standing(Mutex<Known>);
+pub(super) struct ClaimState(Mutex<Known>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
@@ -14,13 +14,13 @@ struct Known {
     is_lost: bool,
 }
 
-impl Standing {
+impl ClaimState {
     /// Whether nothing of the run is to be saved or told any more.
     pub(super) fn is_lost(&self) -> bool {
         self.known().is_lost
     }
 
-    /// How often the claim was made again: for [`Standing::lose_unless_made_again`].
+    /// How often the claim was made again: for [`ClaimState::lose_unless_made_again`].
     pub(super) fn again(&self) -> u32 {
         self.known().again
     }
@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn what_was_heard_before_a_claim_was_made_again_does_not_end_it() {
-        let standing = Standing::default();
-        let heard = standing.again();
-        assert!(standing.make_again());
-        assert!(!standing.lose_unless_made_again(heard));
-        assert!(standing.lose_unless_made_again(standing.again()));
-        assert!(!standing.make_again() && standing.is_lost());
+        let claim = ClaimState::default();
+        let heard = claim.again();
+        assert!(claim.make_again());
+        assert!(!claim.lose_unless_made_again(heard));
+        assert!(claim.lose_unless_made_again(claim.again()));
+        assert!(!claim.make_again() && claim.is_lost());
     }
 }
