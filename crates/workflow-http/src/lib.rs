@@ -15,7 +15,7 @@ mod links;
 mod memory;
 mod pieces;
 mod service;
-mod standing;
+mod credential;
 mod streams;
 mod uploads;
 mod v1;

@@ -23,7 +23,7 @@ use crate::links::Links;
 use crate::memory::{Memory, Parsed};
 use crate::streams::Streams;
 use crate::uploads::Uploads;
-use crate::{WorkflowService, address, standing};
+use crate::{WorkflowService, address, credential};
 
 /// A request of a known caller, on its way to a handler.
 pub(super) struct Call<'a> {
@@ -160,7 +160,7 @@ pub(super) async fn verify(
     let token = (operation == Operation::OpenSocket)
         .then(|| token(head))
         .flatten();
-    standing::verify(identity, sessions, token.as_deref(), &head.headers, now).await
+    credential::verify(identity, sessions, token.as_deref(), &head.headers, now).await
 }
 
 /// The credential in the query of a request for a socket: browsers can set no header for one.

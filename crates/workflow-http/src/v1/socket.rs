@@ -18,7 +18,7 @@ use workflow_core::{AccountFollower, AccountTold, JobId, Jobs, RunReport, Timer}
 use super::about;
 use super::errors::ApiError;
 use super::request::{Call, token};
-use crate::standing::Standing;
+use crate::credential::StreamCredential;
 use crate::streams::StreamSlot;
 
 /// Most bytes of a client's id that is given back to it.
@@ -36,8 +36,8 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let client = client.map(|(_, id)| id.clone());
     let client = client.filter(|id| (1..=MOST_CLIENT_ID).contains(&id.len()));
     let headers = &call.head.headers;
-    let standing = Standing::new(&service.identity, headers, principal, Scope::JobsRead);
-    let standing = standing.or(headers, &call.v1.sessions, token(call.head).as_deref());
+    let credential = StreamCredential::new(&service.identity, headers, principal, Scope::JobsRead);
+    let credential = credential.or(headers, &call.v1.sessions, token(call.head).as_deref());
     let heard = Heard {
         jobs: service.jobs.clone(),
         clock: Arc::clone(&service.clock),
@@ -50,7 +50,7 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         flags: about::flags(service),
         greeted: false,
         to_say: VecDeque::new(),
-        standing,
+        credential,
         _slot: slot,
     };
     Ok(call.v1.sockets.accept(call.head, heard)?)
@@ -74,7 +74,7 @@ struct Heard {
     greeted: bool,
     /// Made and not yet taken: the messages of one piece of news.
     to_say: VecDeque<Outgoing>,
-    standing: Standing,
+    credential: StreamCredential,
     _slot: StreamSlot,
 }
 
@@ -145,7 +145,7 @@ impl Conversation for Heard {
     }
 
     async fn may_stay(&mut self) -> bool {
-        self.standing.counts(self.clock.now()).await
+        self.credential.counts(self.clock.now()).await
     }
 
     fn hear(&mut self, text: &str) {

@@ -20,7 +20,7 @@ use super::errors::ApiError;
 use super::reply;
 use super::wire::JobItemBody;
 use crate::links::Links;
-use crate::standing::Standing;
+use crate::credential::StreamCredential;
 use crate::streams::StreamSlot;
 
 /// How often a quiet stream says that it is alive.
@@ -43,7 +43,7 @@ pub(crate) fn follow(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         links: call.links.clone(),
         drain: service.drain.clone(),
         clock: Arc::clone(&service.clock),
-        standing: Standing::new(
+        credential: StreamCredential::new(
             &service.identity,
             &call.head.headers,
             principal,
@@ -61,7 +61,7 @@ struct Telling {
     links: Links,
     drain: CancellationToken,
     clock: Arc<dyn Timer>,
-    standing: Standing,
+    credential: StreamCredential,
     _slot: StreamSlot,
 }
 
@@ -79,14 +79,14 @@ impl Telling {
             let holds = tokio::select! {
                 biased;
                 () = self.drain.cancelled() => false,
-                holds = self.standing.holds(self.clock.now()) => holds,
+                holds = self.credential.holds(self.clock.now()) => holds,
             };
             if !holds {
                 return None;
             }
             let told = tokio::select! {
                 told = self.follower.next() => told,
-                () = self.standing.due() => continue,
+                () = self.credential.due() => continue,
                 () = self.drain.cancelled() => return None,
             };
             match told {

@@ -23,7 +23,7 @@ use super::reply;
 use super::stream_cursor::{News, StreamCursor};
 use super::wire::{OutputBody, PreviewBody, ProgressBody, StatusBody};
 use crate::links::Links;
-use crate::standing::Standing;
+use crate::credential::StreamCredential;
 use crate::streams::StreamSlot;
 
 /// How often a quiet stream says that it is alive; clients take 45 s without a byte for its end.
@@ -67,7 +67,7 @@ pub(crate) async fn follow(call: &Call<'_>) -> Result<Response<Body>, ApiError> 
         cursor,
         follower,
         first: Some(first),
-        standing: Standing::new(
+        credential: StreamCredential::new(
             &service.identity,
             &call.head.headers,
             principal,
@@ -88,7 +88,7 @@ struct Telling {
     cursor: StreamCursor,
     follower: Follower,
     first: Option<Bytes>,
-    standing: Standing,
+    credential: StreamCredential,
     paced_until: Instant,
 }
 
@@ -110,7 +110,7 @@ impl Telling {
             let holds = tokio::select! {
                 biased;
                 () = self.drain.cancelled() => false,
-                holds = self.standing.holds(self.teller.clock.now()) => holds,
+                holds = self.credential.holds(self.teller.clock.now()) => holds,
             };
             if !holds {
                 return None;
@@ -129,7 +129,7 @@ impl Telling {
             tokio::select! {
                 () = self.follower.changed() => {}
                 () = sleep_until(self.paced_until), if is_behind => {}
-                () = self.standing.due() => {}
+                () = self.credential.due() => {}
                 () = self.drain.cancelled() => return None,
             }
         }

@@ -27,7 +27,7 @@ const PRESENTED: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("x-ap
 type Kept = (HeaderName, SecretSlice<u8>);
 
 /// What an open stream was opened with.
-pub(crate) struct Standing {
+pub(crate) struct StreamCredential {
     identity: Identity,
     sessions: Option<WebSessions>,
     token: Option<SecretString>,
@@ -59,7 +59,7 @@ pub(crate) async fn verify(
     identity.verify(headers, now).await
 }
 
-impl Standing {
+impl StreamCredential {
     /// Takes down what a request presented that is `principal`'s.
     pub(crate) fn new(
         identity: &Identity,
