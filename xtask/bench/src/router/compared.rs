@@ -83,13 +83,13 @@ pub(super) fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Re
 }
 
 /// A router that serves, with the bench that it belongs to. Dropping it ends the process.
-struct Standing {
+struct RunningRouter {
     bench: Bench,
     subject: Subject,
     server: Server,
 }
 
-impl Standing {
+impl RunningRouter {
     async fn start(bench: Bench, partner: SocketAddr) -> io::Result<Self> {
         let models = write_catalog(&bench, "models", partner, MODELS)?;
         let router = Router {
@@ -118,7 +118,7 @@ async fn turns(
 ) -> io::Result<Compared> {
     let partner = Partner::start(&bench(Side::After)?).await?;
     compare(name, rounds, async |side| {
-        let router = Standing::start(bench(side)?, partner.address).await?;
+        let router = RunningRouter::start(bench(side)?, partner.address).await?;
         let (bench, subject) = (&router.bench, &router.subject);
         // Connections are opened and caches filled.
         let (call, seconds) = (Work::Post(subject.call()), bench.turn_seconds() / WARM_UP);
@@ -175,7 +175,7 @@ pub(super) async fn count_calls(
 ) -> io::Result<[(&'static str, Instructions); 2]> {
     bench.under = counter.under(bench.folder.path());
     let partner = Partner::start(&bench).await?;
-    let router = Standing::start(bench, partner.address).await?;
+    let router = RunningRouter::start(bench, partner.address).await?;
     let (bench, subject) = (&router.bench, &router.subject);
     let each = async |work| {
         let plan = Plan {
