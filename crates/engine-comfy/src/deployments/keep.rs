@@ -222,8 +222,8 @@ impl Inner {
     async fn look(&self, loads: &HashMap<DeploymentName, Load>) {
         let (owns, now) = (self.owns(), Timestamp::now());
         for running in self.all() {
-            let told = running.look(owns, loads.get(&running.name).copied(), now);
-            if let Err(error) = self.write(&running, told, now).await {
+            let observed = running.look(owns, loads.get(&running.name).copied(), now);
+            if let Err(error) = self.write(&running, observed, now).await {
                 tracing::warn!(deployment = running.name.as_str(), %error, "an event of a deployment could not be saved");
             }
             if running.state().is_removed && running.is_over() {
@@ -236,14 +236,14 @@ impl Inner {
     async fn write(
         &self,
         running: &Running,
-        told: super::running::Told,
+        observed: super::running::Observed,
         now: Timestamp,
     ) -> Result<(), DeploymentsError> {
-        let super::running::Told {
+        let super::running::Observed {
             mut changes,
             events,
             ready,
-        } = told;
+        } = observed;
         if running.state().is_removed {
             return Ok(());
         }

@@ -69,7 +69,7 @@ pub(super) struct Managed {
 
 /// What a look came to.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Observed {
     pub(super) changes: Vec<DeploymentChange>,
     pub(super) events: Vec<NewEvent>,
     /// A worker whose definitions are to be kept.
@@ -154,14 +154,14 @@ impl Running {
 
     /// Looks at the workers and does what is to be done. `is_owner` is whether this process starts and stops workers; without a
     /// load, the one before stands.
-    pub(super) fn look(&self, is_owner: bool, load: Option<Load>, now: Timestamp) -> Told {
+    pub(super) fn look(&self, is_owner: bool, load: Option<Load>, now: Timestamp) -> Observed {
         let mut state = self.state();
         state.load = load.unwrap_or(state.load);
-        let mut told = Told::default();
+        let mut observed = Observed::default();
         self.end_processes(&mut state);
         let reports = self.reports();
-        self.see_processes(&mut state, now, &mut told);
-        self.see_workers(&mut state, &reports, now, &mut told);
+        self.see_processes(&mut state, now, &mut observed);
+        self.see_workers(&mut state, &reports, now, &mut observed);
         let seen: Vec<SeenWorker> = state
             .workers
             .iter()
@@ -203,26 +203,26 @@ impl Running {
         };
         for step in steps {
             match step {
-                Step::Change(change) if is_owner => told.changes.push(change),
+                Step::Change(change) if is_owner => observed.changes.push(change),
                 // The owner writes it.
                 Step::Change(_) => {}
-                Step::Start(revision) => self.start(&mut state, revision, now, &mut told),
+                Step::Start(revision) => self.start(&mut state, revision, now, &mut observed),
                 Step::Drain(number) => {
                     if let Some(worker) = state.workers.get_mut(&number) {
                         worker.is_draining = true;
                         let _ = self.pool.drain(&worker.worker, true);
                     }
                 }
-                Step::Stop(number) => self.stop(&mut state, number, now, &mut told),
-                Step::Fail(number, why) => self.fail(&mut state, number, &why, now, &mut told),
+                Step::Stop(number) => self.stop(&mut state, number, now, &mut observed),
+                Step::Fail(number, why) => self.fail(&mut state, number, &why, now, &mut observed),
             }
         }
         let workers = counts(&state, &self.reports());
         if is_managed && is_owner && workers != state.row.workers {
             // For the replicas that have none of them.
-            told.changes.push(DeploymentChange::WorkersSeen(workers));
+            observed.changes.push(DeploymentChange::WorkersSeen(workers));
         }
-        told
+        observed
     }
 
     /// Asks every process to end.
@@ -300,7 +300,7 @@ impl Running {
         });
     }
 
-    fn see_processes(&self, state: &mut State, now: Timestamp, told: &mut Told) {
+    fn see_processes(&self, state: &mut State, now: Timestamp, observed: &mut Observed) {
         let mut over = Vec::new();
         for (number, worker) in &mut state.workers {
             if let Some(ended) = worker.process.as_mut().and_then(Process::ended) {
@@ -313,7 +313,7 @@ impl Running {
             }
         }
         for (number, why) in over {
-            self.fail(state, number, &why, now, told);
+            self.fail(state, number, &why, now, observed);
         }
     }
 
@@ -322,7 +322,7 @@ impl Running {
         state: &mut State,
         reports: &BTreeMap<String, WorkerReport>,
         now: Timestamp,
-        told: &mut Told,
+        observed: &mut Observed,
     ) {
         for worker in state.workers.values_mut() {
             let Some(report) = reports.get(&worker.worker) else {
@@ -341,8 +341,8 @@ impl Running {
             let took = now.duration_since(worker.started_at);
             let took_ms = u64::try_from(took.as_millis()).unwrap_or(0);
             if worker.process.is_some() {
-                told.changes.push(DeploymentChange::StartMeasured(took_ms));
-                told.ready = Some(worker.worker.clone());
+                observed.changes.push(DeploymentChange::StartMeasured(took_ms));
+                observed.ready = Some(worker.worker.clone());
             }
             let text = format!(
                 "worker {} of revision {} takes jobs {:.1} s after its start",
@@ -350,11 +350,11 @@ impl Running {
                 worker.revision.0,
                 took.as_secs_f64()
             );
-            told.events.push(event("worker_ready", text, now));
+            observed.events.push(event("worker_ready", text, now));
         }
     }
 
-    fn start(&self, state: &mut State, revision: RevisionNumber, now: Timestamp, told: &mut Told) {
+    fn start(&self, state: &mut State, revision: RevisionNumber, now: Timestamp, observed: &mut Observed) {
         let Some(found) = state.row.revision(revision).cloned() else {
             return;
         };
@@ -379,15 +379,15 @@ impl Running {
                     revision.0, process.id.pid
                 );
                 tracing::info!(worker, pid = process.id.pid, "a worker is started");
-                told.events.push(event("worker_started", text, now));
+                observed.events.push(event("worker_started", text, now));
                 let managed = Managed::new(revision, worker, now, Some(process));
                 state.workers.insert(number, managed);
             }
-            Err(why) => failed(state, revision, &worker, &why, now, told),
+            Err(why) => failed(state, revision, &worker, &why, now, observed),
         }
     }
 
-    fn stop(&self, state: &mut State, number: u32, now: Timestamp, told: &mut Told) {
+    fn stop(&self, state: &mut State, number: u32, now: Timestamp, observed: &mut Observed) {
         let Some(worker) = state.workers.get(&number) else {
             return;
         };
@@ -401,18 +401,18 @@ impl Running {
                 "worker {} of revision {} is stopped",
                 worker.worker, worker.revision.0
             );
-            told.events.push(event("worker_stopped", text, now));
+            observed.events.push(event("worker_stopped", text, now));
             end(state, number, worker.process);
         }
     }
 
-    fn fail(&self, state: &mut State, number: u32, why: &str, now: Timestamp, told: &mut Told) {
+    fn fail(&self, state: &mut State, number: u32, why: &str, now: Timestamp, observed: &mut Observed) {
         let Some(worker) = state.workers.remove(&number) else {
             return;
         };
         self.pool.take_out(&worker.worker);
         end(state, number, worker.process);
-        failed(state, worker.revision, &worker.worker, why, now, told);
+        failed(state, worker.revision, &worker.worker, why, now, observed);
     }
 }
 
@@ -423,7 +423,7 @@ fn failed(
     worker: &str,
     why: &str,
     now: Timestamp,
-    told: &mut Told,
+    observed: &mut Observed,
 ) {
     let before = state
         .failures
@@ -439,7 +439,7 @@ fn failed(
         "worker {worker} of revision {} failed: {why}; {} in a row; `deployment logs` shows what it wrote",
         revision.0, failures.in_row
     );
-    told.events.push(event("worker_failed", text, now));
+    observed.events.push(event("worker_failed", text, now));
     state.failures.insert(revision, failures);
 }
 
