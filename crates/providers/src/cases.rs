@@ -14,7 +14,7 @@ use router_core::Failure;
 use serde_json::{Value, json};
 
 use crate::definition::{
-    Kind, Pointer, Polled, Rule, RuleMeaning, Said, State, StateTold, Step, Told, deciding,
+    Kind, Pointer, Polled, Rule, RuleMeaning, Said, State, StateExample, Step, RuleExample, deciding,
 };
 use crate::interpret::{Dialect, Reading, Reply, submit_default};
 use crate::provider::PartnerModel;
@@ -213,7 +213,7 @@ impl Dialect {
             .into_iter()
             .filter(|status| !(200..300).contains(status))
         {
-            for told in rule.told() {
+            for told in rule.examples() {
                 let expected = match step {
                     Step::Submit => expected(rule.verdict),
                     Step::Poll | Step::Result => asked(rule.verdict, true),
@@ -238,8 +238,8 @@ impl Dialect {
             retryable: false,
             ..rule.verdict
         };
-        for told in rule.told() {
-            for state in polled.state.told(State::Failed) {
+        for told in rule.examples() {
+            for state in polled.state.examples(State::Failed) {
                 let (status, document) = with_state(&state)?;
                 if !statuses.is_empty() && !statuses.contains(&status) {
                     continue;
@@ -270,7 +270,7 @@ impl Dialect {
             .into_iter()
             .filter(|status| (200..300).contains(status))
         {
-            for told in rule.told() {
+            for told in rule.examples() {
                 let expected = match step {
                     Step::Submit => expected(rule.verdict),
                     Step::Poll | Step::Result => asked(rule.verdict, false),
@@ -295,7 +295,7 @@ impl Dialect {
             (State::Policy, Expected::Policy),
         ];
         let told = states.into_iter().flat_map(|(state, expected)| {
-            let told = polled.state.told(state).into_iter();
+            let told = polled.state.examples(state).into_iter();
             told.map(move |told| (state, told, expected))
         });
         let cases = told.filter_map(|(state, told, expected)| {
@@ -308,7 +308,7 @@ impl Dialect {
                     "policy"
                 }
             );
-            let case = made(Step::Poll, status, &Told::Nothing, document, expected, &of)?;
+            let case = made(Step::Poll, status, &RuleExample::Nothing, document, expected, &of)?;
             let rules = [self.errors(), &self.call.guards];
             let is_plain = rules.iter().all(|rules| decided(rules, &case).is_none());
             is_plain.then_some(case)
@@ -330,7 +330,7 @@ impl Dialect {
                 _ => Expected::AskedAgain,
             };
             let of = format!("the status {status}");
-            let case = made(step, status, &Told::Nothing, json!({}), expected, &of)?;
+            let case = made(step, status, &RuleExample::Nothing, json!({}), expected, &of)?;
             decided(self.errors(), &case).is_none().then_some(case)
         });
         cases.collect()
@@ -364,10 +364,10 @@ fn numbered(at: usize, of: &str) -> String {
 }
 
 /// An answer that tells this state.
-fn with_state(told: &StateTold) -> Option<(u16, Value)> {
+fn with_state(told: &StateExample) -> Option<(u16, Value)> {
     match told {
-        StateTold::Status(status) => Some((*status, json!({}))),
-        StateTold::Member(pointer, value) => {
+        StateExample::Status(status) => Some((*status, json!({}))),
+        StateExample::Member(pointer, value) => {
             let mut document = Value::Null;
             put(&mut document, pointer, value.clone()).then_some((200, document))
         }
@@ -378,20 +378,20 @@ fn with_state(told: &StateTold) -> Option<(u16, Value)> {
 fn made(
     step: Step,
     status: u16,
-    told: &Told,
+    told: &RuleExample,
     document: Value,
     expected: Expected,
     of: &str,
 ) -> Option<Case> {
     let (mut document, mut headers) = (document, Vec::new());
     match told {
-        Told::Nothing => {}
-        Told::Member(pointer, value) => {
+        RuleExample::Nothing => {}
+        RuleExample::Member(pointer, value) => {
             if !put(&mut document, pointer, value.clone()) {
                 return None;
             }
         }
-        Told::Header(name, value) => {
+        RuleExample::Header(name, value) => {
             // A text that no header can have is never there.
             HeaderValue::try_from(value).ok()?;
             headers.push((name.to_string(), value.clone()));

@@ -8,7 +8,7 @@ use super::pointer::Pointer;
 
 mod example;
 
-pub(crate) use example::{Told, deciding};
+pub(crate) use example::{RuleExample, deciding};
 
 /// One rule. It matches an answer when everything that it names does.
 #[derive(Clone, Debug, Deserialize)]

@@ -163,14 +163,14 @@ impl StateReader {
 
 /// What an answer has that tells a state: the status itself, or a value at a place.
 #[derive(Clone, Debug)]
-pub(crate) enum StateTold {
+pub(crate) enum StateExample {
     Status(u16),
     Member(Pointer, Value),
 }
 
 impl StateReader {
     /// Answers that tell a state, one for each word of it.
-    pub(crate) fn told(&self, state: State) -> Vec<StateTold> {
+    pub(crate) fn examples(&self, state: State) -> Vec<StateExample> {
         let set = match state {
             State::Ok => &self.ok,
             State::Failed => &self.failed,
@@ -180,10 +180,10 @@ impl StateReader {
         };
         let told = set.iter().filter_map(|word| match (&self.source, word) {
             (Source::Pointer(pointer), word) => {
-                Some(StateTold::Member(pointer.clone(), word.example()))
+                Some(StateExample::Member(pointer.clone(), word.example()))
             }
             (Source::HttpStatus, Scalar::Integer(status)) => {
-                u16::try_from(*status).ok().map(StateTold::Status)
+                u16::try_from(*status).ok().map(StateExample::Status)
             }
             (Source::HttpStatus, Scalar::Flag(_) | Scalar::Text(_)) | (Source::Done(_), _) => None,
         });

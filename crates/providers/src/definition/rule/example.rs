@@ -8,7 +8,7 @@ use crate::definition::Pointer;
 
 /// What an answer must have for a rule to match it, besides its status.
 #[derive(Clone, Debug)]
-pub(crate) enum Told {
+pub(crate) enum RuleExample {
     /// Nothing: the status is enough, or that something is missing.
     Nothing,
     /// This value at this place.
@@ -37,21 +37,21 @@ impl Rule {
     }
 
     /// What answers say that it matches, one for each of its values.
-    pub(crate) fn told(&self) -> Vec<Told> {
+    pub(crate) fn examples(&self) -> Vec<RuleExample> {
         let Some((target, test)) = &self.test else {
-            return vec![Told::Nothing];
+            return vec![RuleExample::Nothing];
         };
         let values = match test {
             Test::Is(scalars) => scalars.iter().map(Scalar::example).collect(),
             Test::IsNot(_) => vec![Value::from("another"), Value::from(999_999_937)],
             Test::Present(true) => vec![Value::from("there")],
-            Test::Present(false) => return vec![Told::Nothing],
+            Test::Present(false) => return vec![RuleExample::Nothing],
         };
         let told = values.into_iter().map(|value| match target {
-            RuleTarget::Document(pointer) => Told::Member(pointer.clone(), value),
+            RuleTarget::Document(pointer) => RuleExample::Member(pointer.clone(), value),
             RuleTarget::Header(name) => {
                 let text = value.as_str().map(str::to_owned);
-                Told::Header(name.clone(), text.unwrap_or_else(|| value.to_string()))
+                RuleExample::Header(name.clone(), text.unwrap_or_else(|| value.to_string()))
             }
         });
         told.collect()
