@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::columns::StoredOutcome;
 use super::event::{Ended, KeyColumns, Life};
-use super::keyed::{Keyed, Told};
+use super::keyed::{Keyed, KeyAnswer};
 use super::rows::{forget_replay, id};
 use crate::columns::{Id, Micros};
 use crate::database::{Insert, Transaction, Values};
@@ -63,11 +63,11 @@ pub(super) fn claim(
 ) -> rusqlite::Result<Claim> {
     let of = (claim.account.clone(), claim.key);
     match keyed.tells(&of, &claim.fingerprint, now) {
-        Some((_, Told::Claimed)) => return Ok(Claim::InFlight),
-        Some((_, Told::Conflict)) => return Ok(Claim::Conflict),
-        Some((id, Told::Running)) => return Ok(Claim::Running(id)),
-        Some((_, Told::Behind)) => return Ok(Claim::Behind),
-        Some((_, Told::Free)) | None => {}
+        Some((_, KeyAnswer::Claimed)) => return Ok(Claim::InFlight),
+        Some((_, KeyAnswer::Conflict)) => return Ok(Claim::Conflict),
+        Some((id, KeyAnswer::Running)) => return Ok(Claim::Running(id)),
+        Some((_, KeyAnswer::Behind)) => return Ok(Claim::Behind),
+        Some((_, KeyAnswer::Free)) | None => {}
     }
     let mut expired = None;
     if let Some((key, known)) = known(rows, &claim.account, claim.key)? {

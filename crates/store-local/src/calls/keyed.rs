@@ -51,9 +51,9 @@ enum Stage {
     Ended,
 }
 
-/// What a claim tells a request with its key.
+/// What a claim answers a request with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum KeyAnswer {
     /// It lapsed, or expired.
     Free,
     /// It is another request's.
@@ -91,7 +91,7 @@ impl Keyed {
         of: &(AccountId, KeyDigest),
         fingerprint: &Fingerprint,
         now: Timestamp,
-    ) -> Option<(GenerationId, Told)> {
+    ) -> Option<(GenerationId, KeyAnswer)> {
         let entries = self.entries();
         let generation = *entries.claims.get(of)?;
         let entry = entries.generations.get(&generation)?;
@@ -99,20 +99,20 @@ impl Keyed {
         let stage = match claim.stage {
             Stage::Claimed(until) => KeyStage::Claimed { until },
             Stage::Running => KeyStage::Running,
-            Stage::Ended => return Some((generation, Told::Behind)),
+            Stage::Ended => return Some((generation, KeyAnswer::Behind)),
         };
         let known = KnownKey {
             fingerprint: claim.fingerprint,
             expires_at: entry.expires_at,
             stage,
         };
-        let told = match known.tells(fingerprint, now) {
-            KeyTells::Free => Told::Free,
-            KeyTells::Conflict => Told::Conflict,
-            KeyTells::Same if stage == KeyStage::Running => Told::Running,
-            KeyTells::Same => Told::Claimed,
+        let answer = match known.tells(fingerprint, now) {
+            KeyTells::Free => KeyAnswer::Free,
+            KeyTells::Conflict => KeyAnswer::Conflict,
+            KeyTells::Same if stage == KeyStage::Running => KeyAnswer::Running,
+            KeyTells::Same => KeyAnswer::Claimed,
         };
-        Some((generation, told))
+        Some((generation, answer))
     }
 
     /// A key is claimed; false if another claim of it was dispatched. One that was not has lost it.

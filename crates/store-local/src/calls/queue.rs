@@ -18,7 +18,7 @@ use rusqlite::Connection;
 
 use super::columns::StoredOutcome;
 use super::facts;
-use super::keyed::Told;
+use super::keyed::KeyAnswer;
 use super::queue_rows::{self, Found, StoredBody};
 use super::replays::MOST_BYTES;
 use super::{Flush, Keyed, SqliteCalls, failed, key_rows, rows};
@@ -66,12 +66,12 @@ fn known(
 ) -> rusqlite::Result<Option<Result<Enqueued, Option<GenerationId>>>> {
     // Memory first: what is dispatched meanwhile has its row before it leaves it.
     match keyed.tells(of, &fingerprint, now) {
-        Some((generation, Told::Claimed | Told::Running)) => {
+        Some((generation, KeyAnswer::Claimed | KeyAnswer::Running)) => {
             Ok(Some(Ok(Enqueued::Known(generation))))
         }
-        Some((_, Told::Conflict)) => Ok(Some(Ok(Enqueued::Conflict))),
-        Some((_, Told::Behind)) => Ok(None),
-        Some((_, Told::Free)) | None => known_in_rows(rows, of, fingerprint, now).map(Some),
+        Some((_, KeyAnswer::Conflict)) => Ok(Some(Ok(Enqueued::Conflict))),
+        Some((_, KeyAnswer::Behind)) => Ok(None),
+        Some((_, KeyAnswer::Free)) | None => known_in_rows(rows, of, fingerprint, now).map(Some),
     }
 }
 
