@@ -34,7 +34,7 @@ use self::checker::{Dispatched, Facts, Kind, Violation};
 use self::clients::{Account, Client, World};
 use self::database::{Database, Promotion, Standby};
 use self::faults::{Fault, Victims};
-use self::history::Told;
+use self::history::Observation;
 use self::members::{Member, Place, Role};
 use self::witness::Witness;
 use crate::partner::Partner;
@@ -390,7 +390,7 @@ fn counts(
     lost_claims: u64,
     files: usize,
 ) -> Vec<(&'static str, u64)> {
-    let told = |fits: fn(&Told) -> bool| {
+    let told = |fits: fn(&Observation) -> bool| {
         let events = facts.events.iter().filter(|event| fits(&event.told));
         events.count() as u64
     };
@@ -413,24 +413,24 @@ fn counts(
         ("jobs taken in", world.history.jobs().len() as u64),
         (
             "looks at jobs",
-            told(|told| matches!(told, Told::Seen { .. })),
+            told(|told| matches!(told, Observation::Seen { .. })),
         ),
         (
             "wishes to cancel taken",
-            told(|told| matches!(told, Told::Cancelled { .. })),
+            told(|told| matches!(told, Observation::Cancelled { .. })),
         ),
         ("claims", claims.count() as u64),
         ("claims lost with a worker", lost_claims),
         ("writes of jobs and claims", facts.changes.len() as u64),
         (
             "uploads taken in",
-            told(|told| matches!(told, Told::Uploaded { .. })),
+            told(|told| matches!(told, Observation::Uploaded { .. })),
         ),
         ("files read at the end", files as u64),
         ("dispatches at the partner", facts.dispatched.len() as u64),
         (
             "answers of calls that stand",
-            told(|told| matches!(told, Told::Called { .. })),
+            told(|told| matches!(told, Observation::Called { .. })),
         ),
         ("bills", facts.bills.len() as u64),
         ("cents billed", u64::try_from(billed).unwrap_or(0)),

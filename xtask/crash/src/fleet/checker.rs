@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::audit::{Bill, Change};
-use super::history::{Event, Told, is_over};
+use super::history::{Event, Observation, is_over};
 
 /// What must not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,19 +103,19 @@ fn submissions(facts: &Facts, found: &mut Vec<Violation>) {
     let mut acknowledged: BTreeSet<&str> = BTreeSet::new();
     for event in &facts.events {
         match &event.told {
-            Told::Submitted { key, job } => {
+            Observation::Submitted { key, job } => {
                 of_key.entry(key).or_default().insert(job);
                 acknowledged.insert(job);
             }
-            Told::Final { job, status } => {
+            Observation::Final { job, status } => {
                 finals.insert(job, status);
             }
-            Told::Missing { job } => report(found, Kind::Lost, format!("job {job} was missing")),
-            Told::Seen { .. }
-            | Told::Cancelled { .. }
-            | Told::Uploaded { .. }
-            | Told::Read { .. }
-            | Told::Called { .. } => {}
+            Observation::Missing { job } => report(found, Kind::Lost, format!("job {job} was missing")),
+            Observation::Seen { .. }
+            | Observation::Cancelled { .. }
+            | Observation::Uploaded { .. }
+            | Observation::Read { .. }
+            | Observation::Called { .. } => {}
         }
     }
     for (key, jobs) in of_key {
@@ -147,7 +147,7 @@ struct Seen<'a> {
 fn statuses(facts: &Facts, found: &mut Vec<Violation>) {
     let mut of_job: BTreeMap<&str, Vec<Seen<'_>>> = BTreeMap::new();
     for event in &facts.events {
-        if let Told::Seen {
+        if let Observation::Seen {
             job,
             status,
             outputs,
@@ -184,7 +184,7 @@ fn statuses(facts: &Facts, found: &mut Vec<Violation>) {
 fn reads(facts: &Facts, found: &mut Vec<Violation>) {
     let mut read: BTreeSet<&str> = BTreeSet::new();
     for event in &facts.events {
-        if let Told::Read { asset, is_whole } = &event.told {
+        if let Observation::Read { asset, is_whole } = &event.told {
             read.insert(asset);
             if !is_whole {
                 report(found, Kind::Lost, format!("{asset} is not what it was"));
@@ -192,7 +192,7 @@ fn reads(facts: &Facts, found: &mut Vec<Violation>) {
         }
     }
     for event in &facts.events {
-        if let Told::Uploaded { asset } = &event.told
+        if let Observation::Uploaded { asset } = &event.told
             && !read.contains(asset.as_str())
         {
             report(found, Kind::Lost, format!("{asset} was never read again"));
@@ -204,7 +204,7 @@ fn reads(facts: &Facts, found: &mut Vec<Violation>) {
 fn calls(facts: &Facts, found: &mut Vec<Violation>) {
     let mut answers: BTreeMap<&str, BTreeSet<(u16, &[u8])>> = BTreeMap::new();
     for event in &facts.events {
-        if let Told::Called { key, status, body } = &event.told {
+        if let Observation::Called { key, status, body } = &event.told {
             answers.entry(key).or_default().insert((*status, body));
         }
     }

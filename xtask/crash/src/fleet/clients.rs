@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::history::{History, Told, is_over};
+use super::history::{History, Observation, is_over};
 use super::members::Member;
 use crate::partner::{Behavior, Order};
 
@@ -157,7 +157,7 @@ impl World {
                 };
                 let outputs = shown["outputs"].as_array().into_iter().flatten();
                 let outputs = outputs.map(|output| format!("{}={}", output["id"], output["hash"]));
-                let told = Told::Seen {
+                let told = Observation::Seen {
                     job,
                     status: text(&shown["status"]),
                     outputs: outputs.collect(),
@@ -166,7 +166,7 @@ impl World {
                 Look::Shown(shown)
             }
             404 => {
-                self.history.add(began, Told::Missing { job });
+                self.history.add(began, Observation::Missing { job });
                 Look::Missing
             }
             _ => Look::Unanswered,
@@ -187,7 +187,7 @@ impl World {
         if ![200, 502].contains(&answer.status) {
             return false;
         }
-        let told = Told::Called {
+        let told = Observation::Called {
             key: key.to_owned(),
             status: answer.status,
             body: answer.body,
@@ -207,7 +207,7 @@ impl World {
         }
         let is_whole = answer.status == 200 && blake3::hash(&answer.body) == asset.hash;
         let asset = id.to_owned();
-        self.history.add(began, Told::Read { asset, is_whole });
+        self.history.add(began, Observation::Read { asset, is_whole });
         true
     }
 
@@ -280,7 +280,7 @@ impl World {
             return look.is_last();
         };
         let (job, status) = (job.to_owned(), text(&shown["status"]));
-        self.history.add(began, Told::Final { job, status });
+        self.history.add(began, Observation::Final { job, status });
         for output in shown["outputs"].as_array().into_iter().flatten() {
             let hash = text(&output["hash"]);
             let hash = hash.strip_prefix("blake3:").unwrap_or(&hash);
@@ -340,7 +340,7 @@ impl Client {
                     && answer.status < 300
                 {
                     let job = job.clone();
-                    self.world.history.add(began, Told::Cancelled { job });
+                    self.world.history.add(began, Observation::Cancelled { job });
                 }
             }
             while self.goes_on() {
@@ -366,7 +366,7 @@ impl Client {
                 && let Ok(job) = answer.try_json()
             {
                 let job = text(&job["id"]);
-                let told = Told::Submitted {
+                let told = Observation::Submitted {
                     key: key.to_owned(),
                     job: job.clone(),
                 };
@@ -408,7 +408,7 @@ impl Client {
             {
                 let id = text(&asset["id"]);
                 let asset = id.clone();
-                self.world.history.add(began, Told::Uploaded { asset });
+                self.world.history.add(began, Observation::Uploaded { asset });
                 let asset = Asset {
                     account: self.account.clone(),
                     hash: blake3::hash(&content),

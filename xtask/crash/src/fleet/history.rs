@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// What an answer told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Observation {
     /// A submission under this key was taken in as this job.
     Submitted { key: String, job: String },
     /// A job as it was shown.
@@ -40,7 +40,7 @@ pub(super) struct Event {
     /// When its request began and when it was there, since the campaign began.
     pub(super) began: Duration,
     pub(super) ended: Duration,
-    pub(super) told: Told,
+    pub(super) told: Observation,
 }
 
 /// The answers of all clients. Clones share them.
@@ -59,7 +59,7 @@ impl History {
     }
 
     /// Writes down what the answer to a request that began at `began` told.
-    pub(super) fn add(&self, began: Instant, told: Told) {
+    pub(super) fn add(&self, began: Instant, told: Observation) {
         let event = Event {
             began: began.duration_since(self.start),
             ended: self.start.elapsed(),
@@ -80,18 +80,18 @@ impl History {
         let mut jobs = BTreeMap::new();
         for event in self.events() {
             match event.told {
-                Told::Submitted { job, .. } => {
+                Observation::Submitted { job, .. } => {
                     jobs.entry(job).or_default();
                 }
-                Told::Seen { job, status, .. } => {
+                Observation::Seen { job, status, .. } => {
                     jobs.insert(job, Some(status));
                 }
-                Told::Missing { .. }
-                | Told::Cancelled { .. }
-                | Told::Uploaded { .. }
-                | Told::Read { .. }
-                | Told::Called { .. }
-                | Told::Final { .. } => {}
+                Observation::Missing { .. }
+                | Observation::Cancelled { .. }
+                | Observation::Uploaded { .. }
+                | Observation::Read { .. }
+                | Observation::Called { .. }
+                | Observation::Final { .. } => {}
             }
         }
         jobs

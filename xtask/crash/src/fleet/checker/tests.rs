@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn event(began: u64, ended: u64, told: Told) -> Event {
+fn event(began: u64, ended: u64, told: Observation) -> Event {
     Event {
         began: Duration::from_millis(began),
         ended: Duration::from_millis(ended),
@@ -11,7 +11,7 @@ fn event(began: u64, ended: u64, told: Told) -> Event {
 }
 
 fn seen(began: u64, ended: u64, status: &str, outputs: &[&str]) -> Event {
-    let told = Told::Seen {
+    let told = Observation::Seen {
         job: "j".to_owned(),
         status: status.to_owned(),
         outputs: outputs.iter().map(|name| (*name).to_owned()).collect(),
@@ -20,7 +20,7 @@ fn seen(began: u64, ended: u64, status: &str, outputs: &[&str]) -> Event {
 }
 
 fn called(key: &str, status: u16, body: &[u8]) -> Event {
-    let told = Told::Called {
+    let told = Observation::Called {
         key: key.to_owned(),
         status,
         body: body.to_vec(),
@@ -30,7 +30,7 @@ fn called(key: &str, status: u16, body: &[u8]) -> Event {
 
 fn submitted(key: &str, job: &str) -> Event {
     let (key, job) = (key.to_owned(), job.to_owned());
-    event(0, 1, Told::Submitted { key, job })
+    event(0, 1, Observation::Submitted { key, job })
 }
 
 fn saved(revision: i64, status: &str, epoch: i64) -> Change {
@@ -83,18 +83,18 @@ fn sound() -> Facts {
             // Sent before the end was known.
             seen(4, 6, "running", &[]),
             seen(6, 7, "succeeded", &["o"]),
-            event(7, 8, Told::Final { job, status }),
+            event(7, 8, Observation::Final { job, status }),
             event(
                 1,
                 2,
-                Told::Uploaded {
+                Observation::Uploaded {
                     asset: asset.clone(),
                 },
             ),
             event(
                 8,
                 9,
-                Told::Read {
+                Observation::Read {
                     asset,
                     is_whole: true,
                 },
@@ -143,7 +143,7 @@ fn a_sound_history_passes() {
 fn what_was_acknowledged_and_is_gone_is_lost() {
     let lost = [Kind::Lost];
     assert_eq!(noticed(|facts| drop(facts.events.remove(6))), lost);
-    let missing = Told::Missing {
+    let missing = Observation::Missing {
         job: "j".to_owned(),
     };
     assert_eq!(
@@ -151,7 +151,7 @@ fn what_was_acknowledged_and_is_gone_is_lost() {
         lost
     );
     assert_eq!(noticed(|facts| drop(facts.events.remove(8))), lost);
-    let broken = Told::Read {
+    let broken = Observation::Read {
         asset: "f".to_owned(),
         is_whole: false,
     };
@@ -166,7 +166,7 @@ fn one_key_is_one_job_one_call_and_one_answer() {
     let other = event(
         7,
         8,
-        Told::Final {
+        Observation::Final {
             job: "x".to_owned(),
             status: "failed".to_owned(),
         },
