@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::{Beside, Console, Reference};
+use console::{WithConsole, Console, Reference};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::OpenError;
@@ -33,7 +33,7 @@ use crate::nodes::{self, ResultsError};
 #[derive(Debug)]
 pub struct App {
     stack: Stack,
-    server: Server<Beside<Families>>,
+    server: Server<WithConsole<Families>>,
     calls: router_server::Background,
     /// Keeps the classes of partner nodes as the catalog is.
     offering: JoinSet<()>,
@@ -133,7 +133,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             identity.clone(),
             requests.observer(),
         )?,
-        api: Beside {
+        api: WithConsole {
             console: console(server),
             reference: Reference::new(&server.mount_path, families(server)),
             api: Families {

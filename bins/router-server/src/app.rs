@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::AdminError;
-use console::{Beside, Console, Families, Reference};
+use console::{WithConsole, Console, Families, Reference};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::{Health, Installation, MinFree, OpenError, OpenOptions, ReserveOptions};
@@ -32,7 +32,7 @@ use crate::store::store_at;
 #[derive(Debug)]
 pub struct App {
     installation: Installation,
-    server: Server<Beside<RouterApi>>,
+    server: Server<WithConsole<RouterApi>>,
     background: Background,
     welcome: Vec<(&'static str, String)>,
     grace: Duration,
@@ -126,7 +126,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             identity.clone(),
             requests.observer(),
         )?,
-        api: Beside {
+        api: WithConsole {
             console: console(&config.server),
             reference: Reference::new(&config.server.mount_path, families()),
             api: stack.api(&config.server, identity.clone())?,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::{Beside, Console, Families, Reference};
+use console::{WithConsole, Console, Families, Reference};
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use installation::OpenOptions;
@@ -31,7 +31,7 @@ use crate::store::store_at;
 #[derive(Debug)]
 pub struct App {
     stack: Stack,
-    server: Server<Beside<WorkflowApi>>,
+    server: Server<WithConsole<WorkflowApi>>,
     role: Role,
     grace: Duration,
 }
@@ -112,7 +112,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let front = Front {
         refuses: config.role.refuses(),
         admin: admin_api?,
-        api: Beside {
+        api: WithConsole {
             console: console(&config.server),
             reference: Reference::new(&config.server.mount_path, families(&config.server)),
             api: api(config, &stack, &identity, &requests, &leave.drain)?,

@@ -11,7 +11,7 @@ use crate::{Console, Reference};
 /// An application, the console and the reference: what is below the console's path is the console's, the paths of the reference
 /// are the reference's, everything else is the application's.
 #[derive(Clone, Debug)]
-pub struct Beside<A> {
+pub struct WithConsole<A> {
     /// The console; `None` where it is switched off.
     pub console: Option<Console>,
     /// The documents of the APIs as pages.
@@ -20,7 +20,7 @@ pub struct Beside<A> {
     pub api: A,
 }
 
-impl<A: Application> Application for Beside<A> {
+impl<A: Application> Application for WithConsole<A> {
     fn call(
         &self,
         request: Request<Incoming>,
