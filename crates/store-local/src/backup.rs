@@ -200,11 +200,11 @@ fn bring_in(copy: &Connection, logged: &Logged) -> rusqlite::Result<()> {
         hooks.load(copy)?;
     }
     // The bytes that keys answer again are not this copy's: their ends wait for the program that opens it.
-    let beside = calls::Beside {
+    let targets = calls::FlushTargets {
         hooks: &hooks,
         replays: None,
     };
-    calls::bring_in(copy, beside, logged).map(drop)
+    calls::bring_in(copy, targets, logged).map(drop)
 }
 
 /// Whether there is such a table: those of an earlier version have not all of them.

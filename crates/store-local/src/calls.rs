@@ -54,7 +54,7 @@ use replays::{Kept, MOST_BYTES, ReplaySum, Replays};
 
 #[cfg(fuzzing)]
 pub(crate) use log::fuzzing::entries as fuzz_entries;
-pub(crate) use log::{Beside, bring_in};
+pub(crate) use log::{FlushTargets, bring_in};
 pub(crate) use opening::{Opening, Recovered};
 #[cfg(fuzzing)]
 pub(crate) use replays::fuzz_segment;

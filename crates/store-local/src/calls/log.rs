@@ -40,7 +40,7 @@ use crate::health::Health;
 use crate::log_files::{self, Frames, HEAD_BYTES};
 use crate::reserve::Reserve;
 use crate::webhooks::Hooks;
-pub(crate) use flush::Beside;
+pub(crate) use flush::FlushTargets;
 use flush::Flushed;
 use state::State;
 use syncer::Pace;
@@ -150,7 +150,7 @@ impl CallLog {
     pub(crate) fn recover(&self, rows: &Connection, directory: &Path) -> rusqlite::Result<()> {
         let contents = log_files::read(directory, LOG);
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
-        let place = bring_in(rows, self.beside(), &contents)?;
+        let place = bring_in(rows, self.flush_targets(), &contents)?;
         self.0.replays.sync()?;
         // No participant hears of the first transaction. Without it there is no store.
         self.0.replays.keep_appended();
@@ -307,7 +307,7 @@ impl CallLog {
             let mut state = self.state();
             (state.flushing.is_none(), state.take()?)
         };
-        let flushed = flush::flush(rows, self.beside(), &entries, most_carried);
+        let flushed = flush::flush(rows, self.flush_targets(), &entries, most_carried);
         let placed = flushed.and_then(|carried| {
             call_log_rows::set_pending(rows, &carried.bytes, place).map(|()| carried)
         });
@@ -323,8 +323,8 @@ impl CallLog {
         Ok(())
     }
 
-    fn beside(&self) -> Beside<'_> {
-        Beside {
+    fn flush_targets(&self) -> FlushTargets<'_> {
+        FlushTargets {
             hooks: &self.0.hooks,
             replays: Some(&self.0.replays),
         }

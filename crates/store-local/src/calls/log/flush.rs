@@ -20,9 +20,9 @@ use crate::{accounts, call_log_rows};
 /// What the entries of a call usually take together.
 const USUAL_BYTES: usize = 160;
 
-/// What entries go to besides the rows.
+/// What a flush writes to, in addition to the rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beside<'a> {
+pub(crate) struct FlushTargets<'a> {
     /// Who hears of what ended.
     pub(crate) hooks: &'a Hooks,
     /// Where the bytes lie that keys answer again. Without it, ends with such bytes wait for the next process.
@@ -39,11 +39,11 @@ pub(super) struct Flushed {
 /// Brings all that is left of an earlier process into the rows; where the next one begins.
 pub(crate) fn bring_in(
     rows: &Connection,
-    beside: Beside<'_>,
+    targets: FlushTargets<'_>,
     contents: &Contents,
 ) -> rusqlite::Result<Place> {
     let (entries, next) = call_log_rows::pending(rows, contents)?;
-    let waiting = flush(rows, beside, &entries, 0)?;
+    let waiting = flush(rows, targets, &entries, 0)?;
     call_log_rows::set_pending(rows, &waiting.bytes, next)?;
     Ok(next)
 }
@@ -52,11 +52,11 @@ pub(crate) fn bring_in(
 /// `most_carried`.
 pub(super) fn flush(
     rows: &Connection,
-    beside: Beside<'_>,
+    targets: FlushTargets<'_>,
     entries: &[u8],
     most_carried: usize,
 ) -> rusqlite::Result<Flushed> {
-    let hooks = beside.hooks;
+    let hooks = targets.hooks;
     let mut carried = Flushed::default();
     // Growing costs more than what is not needed of this.
     let most = entries.len() / USUAL_BYTES;
@@ -106,8 +106,8 @@ pub(super) fn flush(
                     lives[*place].ended = Some(ended);
                     lives[*place].replay = Some(replay);
                 }
-                None if !beside.keeps(&replay) => carried.put(&Event::KeyedEnded(ended, replay)),
-                None if rows::end(rows, &ended, beside.keep(&replay)?)? => {
+                None if !targets.keeps(&replay) => carried.put(&Event::KeyedEnded(ended, replay)),
+                None if rows::end(rows, &ended, targets.keep(&replay)?)? => {
                     if ended.is_released() {
                         key_rows::free(rows, GenerationId(ended.id))?;
                     }
@@ -121,7 +121,7 @@ pub(super) fn flush(
             Event::Labelled(labelled) => labels::insert(rows, &labelled)?,
         }
     }
-    let is_for_later = |life: &Life<'_>| life.replay.is_some_and(|replay| !beside.keeps(&replay));
+    let is_for_later = |life: &Life<'_>| life.replay.is_some_and(|replay| !targets.keeps(&replay));
     let waits = |life: &Life<'_>| {
         life.ended.is_none() && newest.saturating_sub(life.begun.at) <= CARRIED_FOR_US
     };
@@ -133,7 +133,7 @@ pub(super) fn flush(
     let keyed = keyed.into_iter().map(|life| {
         let kept = life
             .replay
-            .map_or(Ok(Kept::default()), |replay| beside.keep(&replay));
+            .map_or(Ok(Kept::default()), |replay| targets.keep(&replay));
         Ok((life, kept?))
     });
     let keyed: Vec<(Life<'_>, Kept)> = keyed.collect::<rusqlite::Result<_>>()?;
@@ -174,7 +174,7 @@ pub(super) fn flush(
     Ok(carried)
 }
 
-impl Beside<'_> {
+impl FlushTargets<'_> {
     /// Whether the bytes of an end can be kept here, if it has any.
     fn keeps(&self, replay: &ReplayBody<'_>) -> bool {
         self.replays.is_some() || replay.body.0.is_empty()

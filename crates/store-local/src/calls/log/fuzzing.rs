@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use rusqlite::Connection;
 
 use super::super::event;
-use super::flush::{Beside, flush};
+use super::flush::{FlushTargets, flush};
 use crate::schema::SCHEMA;
 use crate::webhooks::Hooks;
 
@@ -38,12 +38,12 @@ pub(crate) fn entries(bytes: &[u8]) {
     ROWS.with_borrow_mut(|rows| {
         let transaction = rows.transaction().expect("memory");
         let hooks = Hooks::default();
-        let beside = Beside {
+        let targets = FlushTargets {
             hooks: &hooks,
             replays: None,
         };
         // An entry that is none, or whose texts break a rule of the rows, is an error.
-        if let Ok(waiting) = flush(&transaction, beside, bytes, 256) {
+        if let Ok(waiting) = flush(&transaction, targets, bytes, 256) {
             assert!(waiting.entries <= 2 * bytes.len());
         }
         transaction.rollback().expect("memory");
