@@ -3,7 +3,7 @@
 //! Submissions, claims and saves that arrive together are one transaction each. Rows are locked in one order: of jobs by their
 //! ids, or of accounts that jobs enter; then what accounts have stored, counters of names, and the turns of accounts.
 
-mod beside;
+mod side_tables;
 mod claim;
 pub(crate) mod documents;
 mod expire;
@@ -107,7 +107,7 @@ impl PgJobs {
     ) -> Result<Option<(Fingerprint, Arc<Job>)>, DatabaseError> {
         let connection = self.shared.database.connection().await?;
         let asked = std::iter::once((account, digest));
-        let claimed = beside::claimed_keys(&connection, asked, now).await?;
+        let claimed = side_tables::claimed_keys(&connection, asked, now).await?;
         drop(connection);
         let Some(key) = claimed.into_values().next() else {
             return Ok(None);
@@ -126,7 +126,7 @@ impl PgJobs {
             return Ok(None);
         };
         let connection = self.shared.database.connection().await?;
-        let mut bodies = beside::bodies(&connection, &self.shared.sets, &[&row]).await?;
+        let mut bodies = side_tables::bodies(&connection, &self.shared.sets, &[&row]).await?;
         Ok(bodies.remove(&id).map(Arc::new))
     }
 
@@ -140,7 +140,7 @@ impl PgJobs {
             return Ok(None);
         }
         let connection = self.shared.database.connection().await?;
-        beside::log(&connection, id).await
+        side_tables::log(&connection, id).await
     }
 }
 

@@ -3,7 +3,7 @@
 //! A live job is always among the live jobs in memory, so polling it costs no query however many jobs are stored. Every change goes through
 //! the writing thread, row first; the live jobs show it once it is committed.
 
-mod beside;
+mod side_tables;
 mod documents;
 mod insert;
 mod lists;
@@ -136,7 +136,7 @@ pub(crate) fn change(
         }
     }
     if let Some(log) = &save.log {
-        beside::put_log(rows, seq, log)?;
+        side_tables::put_log(rows, seq, log)?;
     }
     if job.status.is_terminal() {
         outputs::settle_end(rows, &job)?;
@@ -283,7 +283,7 @@ pub(crate) fn take_body(
     };
     match (body, seq) {
         (Some(body), _) => Ok(Some(body)),
-        (None, Some(seq)) => Ok(beside::body(rows, seq)?.map(Arc::new)),
+        (None, Some(seq)) => Ok(side_tables::body(rows, seq)?.map(Arc::new)),
         (None, None) => Ok(None),
     }
 }
@@ -309,7 +309,7 @@ impl JobStore for SqliteJobs {
         now: Timestamp,
     ) -> Result<Option<(Fingerprint, Arc<Job>)>, StoreError> {
         let (of, digest) = (account.clone(), *digest);
-        let claimed = self.read(move |rows| beside::claimed_key(rows, &of, &digest, now));
+        let claimed = self.read(move |rows| side_tables::claimed_key(rows, &of, &digest, now));
         let Some(claimed) = claimed.await? else {
             return Ok(None);
         };
@@ -437,7 +437,7 @@ impl JobStore for SqliteJobs {
         let account = account.clone();
         self.read(move |rows| {
             let seq = rows::find(rows, &account, id, now)?;
-            let body = seq.map(|seq| beside::body(rows, seq)).transpose()?;
+            let body = seq.map(|seq| side_tables::body(rows, seq)).transpose()?;
             Ok(body.flatten().map(Arc::new))
         })
         .await
@@ -452,7 +452,7 @@ impl JobStore for SqliteJobs {
         let account = account.clone();
         self.read(move |rows| {
             let seq = rows::find(rows, &account, id, now)?;
-            let log = seq.map(|seq| beside::log(rows, seq)).transpose()?;
+            let log = seq.map(|seq| side_tables::log(rows, seq)).transpose()?;
             Ok(log.flatten())
         })
         .await

@@ -17,7 +17,7 @@ use super::looks::{self, OfAccount};
 use super::places::{Asked, Moment, Places};
 use super::rows::{self, Row};
 use super::save::{NextState, may_be_lost, put};
-use super::{Shared, beside};
+use super::{Shared, side_tables};
 use crate::DatabaseError;
 use crate::columns::{parse, unsigned};
 use crate::statements::{query, whole};
@@ -125,7 +125,7 @@ pub(super) async fn claim(
     let claimed: Vec<&Row> = next.iter().map(|state| &state.row).collect();
     let mut bodies = match claimed.is_empty() {
         true => HashMap::new(),
-        false => beside::bodies(&transaction, &store.sets, &claimed).await?,
+        false => side_tables::bodies(&transaction, &store.sets, &claimed).await?,
     };
     put(store, &transaction, &next).await?;
     transaction.commit().await?;

@@ -13,7 +13,7 @@ use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome, Job, JobBody, Repo
 
 use super::facts::publish;
 use super::rows::{self, Row};
-use super::{Shared, beside, records};
+use super::{Shared, side_tables, records};
 use crate::DatabaseError;
 use crate::changes::note;
 use crate::columns::{parse, unsigned};
@@ -22,7 +22,7 @@ use crate::statements::{execute, query, whole};
 
 /// What the transaction knows of the queue, itself included.
 struct Facts {
-    keys: HashMap<(String, Vec<u8>), beside::ClaimedKey>,
+    keys: HashMap<(String, Vec<u8>), side_tables::ClaimedKey>,
     keyed_jobs: HashMap<workflow_core::JobId, Arc<Job>>,
     ids: HashSet<Uuid>,
     queued: HashMap<AccountId, u64>,
@@ -83,7 +83,7 @@ async fn facts(
         let claim = insert.claim.as_ref()?;
         Some((&insert.job.account, &claim.digest))
     });
-    let keys = beside::claimed_keys(transaction, claims, now).await?;
+    let keys = side_tables::claimed_keys(transaction, claims, now).await?;
     let keyed: Vec<Uuid> = keys.values().map(|key| key.job.0).collect();
     let keyed = match keyed.is_empty() {
         true => HashMap::new(),
@@ -172,7 +172,7 @@ impl Facts {
     fn take(&mut self, insert: &InsertJob) {
         let (job, account) = (&insert.job, &insert.job.account);
         if let Some(claim) = &insert.claim {
-            let key = beside::ClaimedKey {
+            let key = side_tables::ClaimedKey {
                 fingerprint: claim.fingerprint,
                 job: job.id,
             };
@@ -227,9 +227,9 @@ async fn put(
         add_holds(transaction, &holds),
         store.sets.put(transaction, requirements, now),
         rows::insert(transaction, "jobs", &new_rows),
-        beside::put_bodies(transaction, &with_bodies),
-        beside::put_labels(transaction, &new_rows),
-        beside::claim_keys(transaction, taken),
+        side_tables::put_bodies(transaction, &with_bodies),
+        side_tables::put_labels(transaction, &new_rows),
+        side_tables::claim_keys(transaction, taken),
         enqueue(transaction, &new_rows),
         enter(transaction, &new),
         note(transaction, store.changes.replica(), &new_jobs),

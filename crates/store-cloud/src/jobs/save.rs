@@ -14,7 +14,7 @@ use super::facts::publish;
 use super::insert::enqueue;
 use super::outputs::Names;
 use super::rows::{self, Row};
-use super::{Shared, beside, outputs, records};
+use super::{Shared, side_tables, outputs, records};
 use crate::DatabaseError;
 use crate::changes::note;
 use crate::statements::execute;
@@ -199,7 +199,7 @@ pub(super) async fn put(
         ),
         start_runs(transaction, next),
         outputs::put(transaction, next),
-        beside::put_logs(transaction, &logs),
+        side_tables::put_logs(transaction, &logs),
         note(transaction, store.changes.replica(), &changed),
         publish(transaction, EventKind::JobEnded, &ends),
     )?;

@@ -9,7 +9,7 @@ use webhooks::{Event, EventKind, JobFact};
 use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome};
 
 use super::live_jobs::{DeferredSave, Live, SharedLiveJobs};
-use super::{beside, requirements, rows};
+use super::{side_tables, requirements, rows};
 use crate::database::Transaction;
 use crate::records::rows as records;
 
@@ -39,7 +39,7 @@ pub(super) fn insert(
         records::add_hold(rows, input, Hold::Input(job.id.0))?;
     }
     if let Some(claim) = claim {
-        beside::claim_key(rows, &account, &claim, seq)?;
+        side_tables::claim_key(rows, &account, &claim, seq)?;
     }
     let fact = JobFact {
         account: &account,
@@ -77,7 +77,7 @@ fn facts(
 ) -> rusqlite::Result<InsertFacts> {
     let (job, account) = (&insert.job, &insert.job.account);
     if let Some(claim) = &insert.claim
-        && let Some(key) = beside::claimed_key(rows, account, &claim.digest, now)?
+        && let Some(key) = side_tables::claimed_key(rows, account, &claim.digest, now)?
     {
         // Saves that share this transaction are part of it.
         let newest = live_jobs.lock().newest(key.job).cloned();

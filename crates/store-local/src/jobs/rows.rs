@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use workflow_core::{Epoch, Job, JobBody, JobId, JobStatus, Placement, Progress, WorkerId};
 
 use super::documents::{self, ErrorDocument};
-use super::{beside, outputs, requirements};
+use super::{side_tables, outputs, requirements};
 use crate::columns::{Id, Micros, parse, unreadable, whole_micros};
 use crate::records::rows as records;
 
@@ -64,7 +64,7 @@ pub(super) fn insert(
             seq,
         ])?;
     }
-    beside::put_body(rows, seq, body)
+    side_tables::put_body(rows, seq, body)
 }
 
 /// Writes the state of a job over the revision before it and answers its number; `None` if that is not the one in the row.
