@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use webhooks::{
     Attempted, Delivery, DeliveryState, DisabledReason, DuePage, DueQuery, Event, EventKind,
-    Health, LastAttempt, MOST_WEBHOOKS, Outbox, Verdict, Webhook, WebhookChange, WebhookId,
+    Health, LastAttempt, MOST_WEBHOOKS, Outbox, Webhook, WebhookChange, WebhookId,
     WebhookState, Webhooks, WebhooksError, judge,
 };
 
@@ -135,7 +135,7 @@ impl PgWebhooks {
             let delivery = delivery_as_it_reads_back(judged.delivery);
             noted.insert(attempted.place, delivery.clone());
             deliveries.insert(attempted.place, delivery);
-            if let Verdict::Disabled(reason) = judged.verdict
+            if let Some(reason) = judged.disabled
                 && webhook.state == WebhookState::Enabled
             {
                 webhook.disable(reason, attempted.at);

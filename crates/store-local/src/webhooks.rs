@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use webhooks::{
     Attempted, Delivery, DeliveryState, DisabledReason, DuePage, DueQuery, Event, Health,
-    LastAttempt, MOST_WEBHOOKS, Outbox, Verdict, Webhook, WebhookChange, WebhookId, WebhookState,
+    LastAttempt, MOST_WEBHOOKS, Outbox, Webhook, WebhookChange, WebhookId, WebhookState,
     Webhooks, WebhooksError, judge,
 };
 
@@ -253,7 +253,7 @@ impl Outbox for SqliteWebhooks {
                 if changed.health != webhook.health {
                     put(&hooks, rows, &changed)?;
                 }
-                if let Verdict::Disabled(reason) = judged.verdict {
+                if let Some(reason) = judged.disabled {
                     let at = whole_micros(attempted.at);
                     disabled.extend(disable(&hooks, rows, changed, reason, at)?);
                 }

@@ -61,17 +61,8 @@ pub struct Judged {
     pub delivery: Delivery,
     /// How the receiver does.
     pub health: Health,
-    /// What becomes of the webhook.
-    pub verdict: Verdict,
-}
-
-/// What becomes of a webhook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It goes on.
-    GoesOn,
-    /// It is disabled.
-    Disabled(DisabledReason),
+    /// Why the webhook is to be disabled; `None` if it stays enabled.
+    pub disabled: Option<DisabledReason>,
 }
 
 /// Decides what an attempt leads to; `None` if it is not of this delivery as it stands.
@@ -95,7 +86,7 @@ pub fn judge(webhook: &Webhook, delivery: &Delivery, attempted: &Attempted) -> O
             Some(Judged {
                 delivery: next,
                 health: Health::default(),
-                verdict: Verdict::GoesOn,
+                disabled: None,
             })
         }
         AttemptOutcome::Failed {
@@ -121,12 +112,12 @@ pub fn judge(webhook: &Webhook, delivery: &Delivery, attempted: &Attempted) -> O
                 None => retry_after.map(|_| later(now, wish)),
             };
             let first = failing_since.min(next.failing_since.unwrap_or(now));
-            let verdict = if *status == Some(410) {
-                Verdict::Disabled(DisabledReason::Gone)
+            let disabled = if *status == Some(410) {
+                Some(DisabledReason::Gone)
             } else if now.duration_since(first) >= GIVE_UP_AFTER {
-                Verdict::Disabled(DisabledReason::Failing)
+                Some(DisabledReason::Failing)
             } else {
-                Verdict::GoesOn
+                None
             };
             Some(Judged {
                 delivery: next,
@@ -135,7 +126,7 @@ pub fn judge(webhook: &Webhook, delivery: &Delivery, attempted: &Attempted) -> O
                     failing_since: Some(failing_since),
                     not_before,
                 },
-                verdict,
+                disabled,
             })
         }
     }
@@ -210,15 +201,15 @@ mod tests {
     }
 
     /// Fails a message again and again, each time as soon as it may be tried; the times of all attempts, and the end.
-    fn fail_for_good(webhook: &mut Webhook, delivery: &mut Delivery) -> (Vec<i64>, Verdict) {
+    fn fail_for_good(webhook: &mut Webhook, delivery: &mut Delivery) -> (Vec<i64>, DisabledReason) {
         let (mut now, mut times) = (at(0), Vec::new());
         loop {
             times.push(now.as_second());
             let attempted = failed(delivery, None, now);
             let judged = judge(webhook, delivery, &attempted).expect("it is its attempt");
             (webhook.health, *delivery) = (judged.health, judged.delivery);
-            if judged.verdict != Verdict::GoesOn {
-                return (times, judged.verdict);
+            if let Some(reason) = judged.disabled {
+                return (times, reason);
             }
             let DeliveryState::Waiting { next_at } = delivery.state else {
                 panic!("it waits");
@@ -229,8 +220,8 @@ mod tests {
 
     #[test]
     fn a_message_is_tried_for_a_day_and_then_its_webhook_is_disabled() {
-        let (times, verdict) = fail_for_good(&mut webhook(), &mut delivery());
-        assert_eq!(verdict, Verdict::Disabled(DisabledReason::Failing));
+        let (times, reason) = fail_for_good(&mut webhook(), &mut delivery());
+        assert_eq!(reason, DisabledReason::Failing);
         assert_eq!(
             times,
             [
@@ -277,8 +268,8 @@ mod tests {
         let (webhook, delivery) = (webhook(), delivery());
         let gone = judge(&webhook, &delivery, &failed(&delivery, Some(410), at(1)));
         assert_eq!(
-            gone.expect("it is its attempt").verdict,
-            Verdict::Disabled(DisabledReason::Gone)
+            gone.expect("it is its attempt").disabled,
+            Some(DisabledReason::Gone)
         );
         for (wish_s, granted_s) in [(1, 5), (60, 60), (86_400, 3_600)] {
             let attempted = Attempted {

@@ -20,7 +20,7 @@ mod webhook;
 
 pub mod contract;
 
-pub use attempt::{AttemptOutcome, Attempted, GIVE_UP_AFTER, Judged, Verdict, judge, retry_delay};
+pub use attempt::{AttemptOutcome, Attempted, GIVE_UP_AFTER, Judged, judge, retry_delay};
 pub use delivery::{Delivery, DeliveryState, DueWebhook, LastAttempt};
 pub use event::{
     BudgetReached, CallEnded, Event, EventKind, EventKinds, InvalidEventKinds, JobFact,

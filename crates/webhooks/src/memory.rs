@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     Attempted, Delivery, DeliveryState, DisabledReason, DuePage, DueQuery, DueWebhook, Event,
-    MOST_WAITING, MOST_WEBHOOKS, MessageId, Outbox, Verdict, Webhook, WebhookChange, WebhookId,
+    MOST_WAITING, MOST_WEBHOOKS, MessageId, Outbox, Webhook, WebhookChange, WebhookId,
     WebhookState, Webhooks, WebhooksError, judge,
 };
 
@@ -246,7 +246,7 @@ impl Outbox for MemoryWebhooks {
             if let Some(webhook) = rows.webhooks.get_mut(&attempted.webhook) {
                 webhook.health = judged.health;
             }
-            if let Verdict::Disabled(reason) = judged.verdict {
+            if let Some(reason) = judged.disabled {
                 disabled.extend(rows.disable(attempted.webhook, reason, attempted.at));
             }
         }
