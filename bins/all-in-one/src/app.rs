@@ -16,7 +16,7 @@ use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::reload::{Adjustable, ReloadStatus, SettingsInForce};
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
-    Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
+    Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, HomeEntry, Server,
     opening, program,
 };
 use tokio::task::JoinSet;
@@ -151,7 +151,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             mount_path: server.mount_path.clone(),
             host_names: server.host_names(),
             probe: workflow_server::probe(&stack, &leave.leaving),
-            home: workflow_server::home(&config.workflows, ABOUT, &places()),
+            home: workflow_server::home(&config.workflows, ABOUT, &home_entries()),
             metrics: Arc::new(metrics),
             notes: stack.sweeps().notes(),
             requests,
@@ -195,8 +195,8 @@ fn families(server: &ServerConfig) -> console::Families {
     }
 }
 
-fn places() -> Vec<Place> {
-    [workflow_server::PLACES, router_server::PLACES].concat()
+fn home_entries() -> Vec<HomeEntry> {
+    [workflow_server::HOME_ENTRIES, router_server::HOME_ENTRIES].concat()
 }
 
 /// The router is never anonymous: where everything else is, on loopback, the person who starts the program gets a token for it.

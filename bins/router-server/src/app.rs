@@ -20,7 +20,7 @@ use server_kit::store_metrics;
 use server_kit::sweeps::Sweeps;
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
-    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
+    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, HomeEntry, Server,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ pub enum AssembleError {
 }
 
 /// What is served, as the answer at the root lists it.
-pub const PLACES: &[Place] = &[Place {
+pub const HOME_ENTRIES: &[HomeEntry] = &[HomeEntry {
     path: "/v1/models",
     what: "Partner models: one call to any of them",
     document: Some("/v1/openapi.json"),
@@ -137,7 +137,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             probe: probe(&installation.health, &listening.leave().leaving),
             home: Some(Home::new(
                 ABOUT,
-                &config.server.places(PLACES),
+                &config.server.home_entries(HOME_ENTRIES),
                 &config.server.mount_path,
             )),
             metrics: Arc::new(metrics),

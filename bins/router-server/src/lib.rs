@@ -21,7 +21,7 @@ mod queue;
 mod stack;
 mod store;
 
-pub use app::{App, AssembleError, PLACES, assemble};
+pub use app::{App, AssembleError, HOME_ENTRIES, assemble};
 pub use caller::{Caller, InnerCall};
 pub use catalog::{CatalogFaults, offer};
 pub use commands::{commands, run};

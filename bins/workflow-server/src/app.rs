@@ -17,7 +17,7 @@ use server_kit::opening;
 use server_kit::reload::{Adjustable, ReloadStatus, SettingsInForce};
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
-    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
+    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, HomeEntry, Server,
 };
 use tokio_util::sync::CancellationToken;
 use workflow_http::{WebPage, WorkflowApi, WorkflowConfig, WorkflowService};
@@ -60,13 +60,13 @@ pub enum AssembleError {
 }
 
 /// What is served, as the answer at the root lists it.
-pub const PLACES: &[Place] = &[
-    Place {
+pub const HOME_ENTRIES: &[HomeEntry] = &[
+    HomeEntry {
         path: "/api/v2",
         what: "Workflows: jobs and their events, assets, signed links",
         document: Some("/api/v2/openapi.json"),
     },
-    Place {
+    HomeEntry {
         path: "/api",
         what: "The same jobs in the words of ComfyUI; its WebSocket is /ws",
         document: Some("/api/openapi.json"),
@@ -121,7 +121,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             mount_path: config.server.mount_path.clone(),
             host_names: config.server.host_names(),
             probe: probe(&stack, &leave.leaving),
-            home: home(config, ABOUT, PLACES),
+            home: home(config, ABOUT, HOME_ENTRIES),
             metrics: Arc::new(metrics),
             notes: stack.sweeps().notes(),
             requests,
@@ -261,9 +261,9 @@ fn families(server: &ServerConfig) -> Families {
 
 /// What is at the root; nothing where the web page is.
 #[must_use]
-pub fn home(config: &Config, about: &str, places: &[Place]) -> Option<Home> {
+pub fn home(config: &Config, about: &str, entries: &[HomeEntry]) -> Option<Home> {
     let server = &config.server;
-    let home = || Home::new(about, &server.places(places), &server.mount_path);
+    let home = || Home::new(about, &server.home_entries(entries), &server.mount_path);
     let is_shown = config.web_root.is_none() && config.role.refuses().is_none();
     is_shown.then(home)
 }

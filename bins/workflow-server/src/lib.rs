@@ -24,7 +24,7 @@ mod worker_metrics;
 mod worker_tables;
 mod workers;
 
-pub use app::{App, AssembleError, PLACES, api, assemble, home, probe};
+pub use app::{App, AssembleError, HOME_ENTRIES, api, assemble, home, probe};
 pub use background::Background;
 pub use config::{Config, KEYS, LIMITS, WorkflowLimits};
 pub use role::Role;

@@ -37,7 +37,7 @@ use crate::sweeps::Notes;
 pub type Probe = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
 
 pub(crate) use home::{CONSOLE, REFERENCE};
-pub use home::{Home, Place};
+pub use home::{Home, HomeEntry};
 
 use home::Form;
 

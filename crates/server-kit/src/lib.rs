@@ -35,6 +35,6 @@ mod listening;
 mod server;
 mod systemd;
 
-pub use front::{Endpoints, Front, Home, Place, Probe};
+pub use front::{Endpoints, Front, Home, HomeEntry, Probe};
 pub use listening::{Leave, ListenAddress, ListenError, Listening, MetricsListening};
 pub use server::Server;

@@ -13,7 +13,7 @@ use super::{
     ConfigError, Count, Duration, Key, Kind, Listen, Peers, Preset, Settings, Size, SocketMode,
     Value,
 };
-use crate::front::{CONSOLE, Place, REFERENCE};
+use crate::front::{CONSOLE, HomeEntry, REFERENCE};
 use crate::logging::{LogConfig, LogFormat, LogLevels};
 
 /// The resolved configuration of a server, whatever it serves.
@@ -267,7 +267,7 @@ impl ServerConfig {
     /// What is at the root of a server whose APIs are `apis`: they, the pages of their documents, and the console where it is
     /// served.
     #[must_use]
-    pub fn places(&self, apis: &[Place]) -> Vec<Place> {
+    pub fn home_entries(&self, apis: &[HomeEntry]) -> Vec<HomeEntry> {
         let console = self.console.then_some(CONSOLE);
         let pages = [REFERENCE].into_iter().chain(console);
         apis.iter().copied().chain(pages).collect()

@@ -18,7 +18,7 @@ pub struct Home {
 
 /// A family of routes that a server has.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct HomeEntry {
     /// Where it begins.
     pub path: &'static str,
     /// What it is, in one line.
@@ -28,14 +28,14 @@ pub struct Place {
 }
 
 /// The web console, where it is served.
-pub(crate) const CONSOLE: Place = Place {
+pub(crate) const CONSOLE: HomeEntry = HomeEntry {
     path: "/console/",
     what: "The web console, for browsers",
     document: None,
 };
 
 /// The pages of the documents.
-pub(crate) const REFERENCE: Place = Place {
+pub(crate) const REFERENCE: HomeEntry = HomeEntry {
     path: "/docs/",
     what: "The documents of these APIs as pages, for browsers",
     document: None,
@@ -55,7 +55,7 @@ const PAGE: &str = include_str!("home.html");
 const STYLE_HASH: &str = "BTUjnURRbtzMNEA1kkxET7iIoRb7ByRUiDpADxATe00=";
 
 /// What every server has besides its own families.
-const ADMIN: Place = Place {
+const ADMIN: HomeEntry = HomeEntry {
     path: admin_http::BASE,
     what: "Accounts, keys and credits, for keys with the scope admin",
     document: Some(admin_http::DOCUMENT),
@@ -69,14 +69,14 @@ const HEALTH: &[(&str, &str)] = &[
 const DOCUMENTS: &str = "The folder docs/ of the source describes every setting, error and limit; README.md has first steps.";
 
 impl Home {
-    /// The root of a program that serves `places`, and admin over HTTP, below `mount_path`.
+    /// The root of a program that serves `entries`, and admin over HTTP, below `mount_path`.
     #[must_use]
-    pub fn new(about: &str, places: &[Place], mount_path: &str) -> Self {
-        let places = &[places, &[ADMIN]].concat();
+    pub fn new(about: &str, entries: &[HomeEntry], mount_path: &str) -> Self {
+        let entries = &[entries, &[ADMIN]].concat();
         Self {
-            html: html(about, places, mount_path).into(),
-            text: text(about, places, mount_path).into(),
-            json: json(about, places, mount_path).into(),
+            html: html(about, entries, mount_path).into(),
+            text: text(about, entries, mount_path).into(),
+            json: json(about, entries, mount_path).into(),
         }
     }
 
@@ -128,9 +128,9 @@ pub(super) fn guard(headers: &mut HeaderMap) {
     headers.insert(VARY, HeaderValue::from_static("accept"));
 }
 
-fn html(about: &str, places: &[Place], mount_path: &str) -> String {
+fn html(about: &str, entries: &[HomeEntry], mount_path: &str) -> String {
     let link = |path: &str, what: &str| format!("<a href=\"{mount_path}{path}\">{what}</a>");
-    let rows = places.iter().map(|place| {
+    let rows = entries.iter().map(|place| {
         let document = match place.document {
             Some(path) => link(path, "API document"),
             None => link(place.path, "Open"),
@@ -152,13 +152,13 @@ fn html(about: &str, places: &[Place], mount_path: &str) -> String {
         .replace("{{documents}}", DOCUMENTS)
 }
 
-fn text(about: &str, places: &[Place], mount_path: &str) -> String {
+fn text(about: &str, entries: &[HomeEntry], mount_path: &str) -> String {
     let mut text = format!("Easel\n{about}\n\n");
     let mut line = |path: &str, what: &str| {
         let path = format!("{mount_path}{path}");
         text.push_str(&format!("  {path:<24}  {what}\n"));
     };
-    for place in places {
+    for place in entries {
         line(place.path, place.what);
         if let Some(document) = place.document {
             line(document, "its API document");
@@ -171,9 +171,9 @@ fn text(about: &str, places: &[Place], mount_path: &str) -> String {
     text
 }
 
-fn json(about: &str, places: &[Place], mount_path: &str) -> String {
+fn json(about: &str, entries: &[HomeEntry], mount_path: &str) -> String {
     let path = |path: &str| format!("{mount_path}{path}");
-    let places = places.iter().map(|place| {
+    let entries = entries.iter().map(|place| {
         json!({
             "path": path(place.path),
             "description": place.what,
@@ -183,7 +183,7 @@ fn json(about: &str, places: &[Place], mount_path: &str) -> String {
     let body = json!({
         "name": "Easel",
         "description": about,
-        "apis": places.collect::<Vec<_>>(),
+        "apis": entries.collect::<Vec<_>>(),
         "health": path("/health"),
         "ready": path("/ready"),
     });

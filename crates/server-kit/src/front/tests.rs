@@ -26,7 +26,7 @@ impl Application for Nothing {
     }
 }
 
-const PLACES: &[Place] = &[Place {
+const HOME_ENTRIES: &[HomeEntry] = &[HomeEntry {
     path: "/api",
     what: "an API",
     document: Some("/api/openapi.json"),
@@ -64,7 +64,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
                 let complaints = complaints.clone();
                 Box::pin(async move { complaints })
             }),
-            home: Some(Home::new("A server of a test.", PLACES, "/x")),
+            home: Some(Home::new("A server of a test.", HOME_ENTRIES, "/x")),
             metrics: Arc::new(metrics),
             notes: Notes::default(),
             requests,
