@@ -34,7 +34,7 @@ use crate::definitions::{Definitions, Merged};
 use crate::run;
 use crate::worker::{Able, Worker};
 
-pub(crate) use acquire::Place;
+pub(crate) use acquire::WorkerSlot;
 use config::authorities;
 pub use config::{PoolConfig, WorkerConfig};
 use refusal::lacking_refusal;

@@ -20,7 +20,7 @@ use workflow_core::{
 };
 
 use crate::history::FileRef;
-use crate::pool::{ComfyPool, Place, Shared};
+use crate::pool::{ComfyPool, WorkerSlot, Shared};
 use crate::prompt::{self, Staged};
 use crate::translate::{News, Translator};
 use crate::worker::{LOST_AFTER, Signal, Worker};
@@ -106,7 +106,7 @@ fn first(ticket: &Ticket) -> Option<NodeId> {
 
 async fn at_worker(
     pool: &Arc<Shared>,
-    place: &Place,
+    place: &WorkerSlot,
     ticket: &Ticket,
     context: &RunContext,
     needs: &Requirements,

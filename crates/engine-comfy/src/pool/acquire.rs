@@ -15,15 +15,15 @@ use crate::worker::{Able, Worker};
 /// How long a run that waits for a place sleeps at most before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A job's place at a worker. Dropping it makes room for another job.
-pub(crate) struct Place {
+/// A job's slot at a worker. Dropping it frees the slot for another job.
+pub(crate) struct WorkerSlot {
     pub(crate) worker: Arc<Worker>,
     permit: Option<OwnedSemaphorePermit>,
     pool: Arc<Shared>,
     job: JobId,
 }
 
-impl Drop for Place {
+impl Drop for WorkerSlot {
     fn drop(&mut self) {
         // The place is free before waiting jobs are woken.
         self.permit = None;
@@ -86,7 +86,7 @@ impl Shared {
         job: JobId,
         needs: &Requirements,
         avoid: &[String],
-    ) -> Place {
+    ) -> WorkerSlot {
         let began = Instant::now();
         let _counted = self.count_waiting(&needs.files, began);
         loop {
@@ -109,7 +109,7 @@ impl Shared {
         job: JobId,
         needs: &Requirements,
         worker: &Arc<Worker>,
-    ) -> Option<Place> {
+    ) -> Option<WorkerSlot> {
         let permit = Arc::clone(&worker.places).acquire_owned().await.ok()?;
         Some(self.place(job, needs, Arc::clone(worker), permit))
     }
@@ -120,10 +120,10 @@ impl Shared {
         needs: &Requirements,
         worker: Arc<Worker>,
         permit: OwnedSemaphorePermit,
-    ) -> Place {
+    ) -> WorkerSlot {
         worker.promise(job, &needs.files);
         self.placed().insert(job, worker.name.clone());
-        Place {
+        WorkerSlot {
             worker,
             permit: Some(permit),
             pool: Arc::clone(self),
