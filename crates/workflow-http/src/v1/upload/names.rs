@@ -10,7 +10,7 @@ use crate::v1::request::Call;
 const LOOKED_AT: u64 = 32;
 
 /// The name of an upload.
-pub(super) struct Place {
+pub(super) struct UploadName {
     pub(super) path: FilePath,
     /// Whether the same bytes are there under it.
     pub(super) is_there: bool,
@@ -23,12 +23,12 @@ pub(super) async fn place(
     name: &str,
     hash: BlobHash,
     replaces: bool,
-) -> Result<Place, ApiError> {
+) -> Result<UploadName, ApiError> {
     let own = path(name, 0)?;
     let there = find(call, &own).await?;
     let is_there = there == Some(hash);
     if there.is_none() || is_there || replaces {
-        return Ok(Place {
+        return Ok(UploadName {
             path: own,
             is_there,
         });
@@ -39,7 +39,7 @@ pub(super) async fn place(
         let there = find(call, &own).await?;
         let is_there = there == Some(hash);
         if there.is_none() || is_there {
-            return Ok(Place {
+            return Ok(UploadName {
                 path: own,
                 is_there,
             });
@@ -53,7 +53,7 @@ pub(super) async fn place(
     if let Some(path) = same.filter(|path| is_numbered(path.as_str(), name))
         && find(call, &path).await? == Some(hash)
     {
-        return Ok(Place {
+        return Ok(UploadName {
             path,
             is_there: true,
         });
@@ -70,7 +70,7 @@ pub(super) async fn place(
             false => free = middle,
         }
     }
-    Ok(Place {
+    Ok(UploadName {
         path: path(name, free)?,
         is_there: false,
     })
