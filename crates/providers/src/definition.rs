@@ -28,4 +28,4 @@ pub(crate) use price::{Pricing, SettleOn};
 pub use rule::Step;
 pub(crate) use rule::{Kind, Rule, RuleMeaning, Said, RuleExample, deciding, first_match};
 pub(crate) use state::{State, StateExample};
-pub(crate) use template::{Place, Template};
+pub(crate) use template::{Escaping, Template};

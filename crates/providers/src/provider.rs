@@ -22,7 +22,7 @@ use router_core::{
 use serde_json::Value;
 
 use crate::body_member;
-use crate::definition::{Ask, Events, Header, Place, Polled, Send, Target, Template};
+use crate::definition::{Ask, Events, Header, Escaping, Polled, Send, Target, Template};
 use crate::fill::Fill;
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
@@ -75,7 +75,7 @@ impl PartnerModel {
             "model" => Some(&*self.model),
             _ => self.values.get(name).map(String::as_str),
         };
-        let filled = path.fill(Place::Path, of_model).ok();
+        let filled = path.fill(Escaping::Path, of_model).ok();
         let url = filled.map(|path| [self.base_url.as_str(), &path].concat());
         // What cannot be filled or vetted fails with the request, and says why.
         self.submit_address = url.and_then(|url| self.egress.vet(Address::Told(url)).ok());
@@ -100,7 +100,7 @@ impl PartnerModel {
         let address = match (&self.submit_address, path_of_streams) {
             (Some(address), None) => Address::Vetted(address.clone()),
             (_, path) => {
-                let path = gaps.fill(path.unwrap_or(&submit.path), Place::Path)?;
+                let path = gaps.fill(path.unwrap_or(&submit.path), Escaping::Path)?;
                 Address::Told([self.base_url.as_str(), &path].concat())
             }
         };
@@ -153,14 +153,14 @@ impl PartnerModel {
             kept,
         };
         let url = match &ask.target {
-            Target::Path(path) => [self.base_url.as_str(), &gaps.fill(path, Place::Path)?].concat(),
-            Target::Url(url) => gaps.fill(url, Place::Verbatim)?,
+            Target::Path(path) => [self.base_url.as_str(), &gaps.fill(path, Escaping::Path)?].concat(),
+            Target::Url(url) => gaps.fill(url, Escaping::Verbatim)?,
         };
         let mut headers = gaps.headers(&self.headers)?;
         headers.extend(gaps.headers(&ask.headers)?);
         let body = match &ask.body {
             Some(body) => {
-                let json = gaps.fill(body, Place::Json)?;
+                let json = gaps.fill(body, Escaping::Json)?;
                 Some((Bytes::from(json), "application/json".to_owned()))
             }
             None => None,

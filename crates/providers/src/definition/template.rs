@@ -27,9 +27,9 @@ enum Part {
     Gap { name: String, keeps_slashes: bool },
 }
 
-/// Where the text goes.
+/// How a text is escaped, by where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Escaping {
     /// Path and query of an address: percent signs.
     Path,
     /// Inside a string of JSON: backslashes.
@@ -53,7 +53,7 @@ impl Template {
     /// With the name of the gap.
     pub(crate) fn fill<'a>(
         &self,
-        place: Place,
+        escaping: Escaping,
         value: impl Fn(&str) -> Option<&'a str>,
     ) -> Result<String, String> {
         let mut filled = String::new();
@@ -65,10 +65,10 @@ impl Template {
                     keeps_slashes,
                 } => {
                     let value = value(name).ok_or_else(|| name.clone())?;
-                    match place {
-                        Place::Verbatim => filled.push_str(value),
-                        Place::Json => filled.push_str(&escaped(value)),
-                        Place::Path => {
+                    match escaping {
+                        Escaping::Verbatim => filled.push_str(value),
+                        Escaping::Json => filled.push_str(&escaped(value)),
+                        Escaping::Path => {
                             if value
                                 .split('/')
                                 .any(|segment| matches!(segment, "." | ".."))
@@ -156,28 +156,28 @@ pub(crate) fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn filled(text: &str, place: Place, value: &str) -> Result<String, String> {
+    fn filled(text: &str, escaping: Escaping, value: &str) -> Result<String, String> {
         let template: Template = text.to_owned().try_into().expect(text);
-        template.fill(place, |name| (name == "task").then_some(value))
+        template.fill(escaping, |name| (name == "task").then_some(value))
     }
 
     #[test]
     fn what_fills_a_gap_is_escaped_for_its_place() {
         let hostile = "a/b?c=\"d\"&e#%";
         assert_eq!(
-            filled("/v1/{task}/x", Place::Path, hostile).as_deref(),
+            filled("/v1/{task}/x", Escaping::Path, hostile).as_deref(),
             Ok("/v1/a%2Fb%3Fc%3D%22d%22%26e%23%25/x")
         );
         assert_eq!(
-            filled("/v1/{+task}", Place::Path, "models/m/operations/o?x").as_deref(),
+            filled("/v1/{+task}", Escaping::Path, "models/m/operations/o?x").as_deref(),
             Ok("/v1/models/m/operations/o%3Fx")
         );
         assert_eq!(
-            filled(r#"{"key": "{task}"}"#, Place::Json, "a\"\\\n").as_deref(),
+            filled(r#"{"key": "{task}"}"#, Escaping::Json, "a\"\\\n").as_deref(),
             Ok(r#"{"key": "a\"\\\n"}"#)
         );
         assert_eq!(
-            filled("{task}", Place::Verbatim, "https://a/b?c").as_deref(),
+            filled("{task}", Escaping::Verbatim, "https://a/b?c").as_deref(),
             Ok("https://a/b?c")
         );
     }
@@ -185,15 +185,15 @@ mod tests {
     #[test]
     fn no_value_leads_out_of_its_path() {
         for hostile in ["..", ".", "../admin", "a/../../b", "a/."] {
-            assert!(filled("/v1/{task}", Place::Path, hostile).is_err());
-            assert!(filled("/v1/{+task}", Place::Path, hostile).is_err());
+            assert!(filled("/v1/{task}", Escaping::Path, hostile).is_err());
+            assert!(filled("/v1/{+task}", Escaping::Path, hostile).is_err());
         }
     }
 
     #[test]
     fn a_gap_without_a_value_is_named() {
         assert_eq!(
-            filled("/{other}", Place::Path, "x"),
+            filled("/{other}", Escaping::Path, "x"),
             Err("other".to_owned())
         );
     }

@@ -7,7 +7,7 @@ use router_core::{Failure, Ran};
 
 use super::failures::failed;
 use super::{MISCONFIGURED, PartnerModel};
-use crate::definition::{Header, Place, Template};
+use crate::definition::{Header, Escaping, Template};
 
 /// What fills the gaps of a request.
 pub(super) struct Gaps<'a> {
@@ -32,9 +32,9 @@ impl Gaps<'_> {
 
     /// Fails when a gap has no value, or one that leads out of its place. Nothing was sent then, but for a task that is
     /// under way it is the end all the same.
-    pub(super) fn fill(&self, template: &Template, place: Place) -> Result<String, Failure> {
+    pub(super) fn fill(&self, template: &Template, escaping: Escaping) -> Result<String, Failure> {
         template
-            .fill(place, |name| self.value(name))
+            .fill(escaping, |name| self.value(name))
             .map_err(|name| {
                 let partner = &*self.model.partner;
                 tracing::error!(partner, gap = name, "a gap of a request cannot be filled");
@@ -55,7 +55,7 @@ impl Gaps<'_> {
     ) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
         for (header, template) in templates {
-            let value = self.fill(template, Place::Verbatim)?;
+            let value = self.fill(template, Escaping::Verbatim)?;
             let value = HeaderValue::try_from(value).map_err(|_| failed(MISCONFIGURED))?;
             headers.insert(header.name(), value);
         }

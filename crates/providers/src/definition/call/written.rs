@@ -13,7 +13,7 @@ use crate::definition::partner::Header;
 use crate::definition::pointer::Pointer;
 use crate::definition::rule::Rule;
 use crate::definition::state::StateReader;
-use crate::definition::template::{Place, Template, is_name};
+use crate::definition::template::{Escaping, Template, is_name};
 
 /// The most bytes of an answer that are taken unless a call says otherwise: several large pictures as text.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
@@ -270,7 +270,7 @@ fn ask(
         _ => return Err("a request has either a `path` or a `url`".to_owned()),
     };
     if let Some(body) = &body {
-        let sample = body.fill(Place::Json, |_| Some("x"));
+        let sample = body.fill(Escaping::Json, |_| Some("x"));
         let is_json =
             sample.is_ok_and(|sample| serde_json::from_str::<serde_json::Value>(&sample).is_ok());
         if !is_json {
