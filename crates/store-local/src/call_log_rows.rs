@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::log_files::{self, Contents, LogName, Place};
+use crate::log_files::{self, Contents, LogName, LogPosition};
 
 /// What the files of the log are called.
 pub(crate) const LOG: LogName = LogName("calls");
@@ -13,14 +13,14 @@ pub(crate) const LOG: LogName = LogName("calls");
 pub(crate) fn pending(
     rows: &Connection,
     contents: &Contents,
-) -> rusqlite::Result<(Vec<u8>, Place)> {
+) -> rusqlite::Result<(Vec<u8>, LogPosition)> {
     let mut entries = Vec::new();
     let mut waiting = rows.prepare("SELECT entries FROM call_log ORDER BY seq")?;
     for row in waiting.query_map([], |row| row.get::<_, Vec<u8>>(0))? {
         entries.extend(row?);
     }
     let from = rows.query_row("SELECT epoch, \"offset\" FROM call_log_place", [], |row| {
-        Ok(Place {
+        Ok(LogPosition {
             epoch: row.get::<_, i64>(0)?.cast_unsigned(),
             offset: row.get::<_, i64>(1)?.cast_unsigned(),
         })
@@ -29,7 +29,7 @@ pub(crate) fn pending(
         report_damage();
     }
     entries.extend(log_files::entries(contents, from));
-    let next = Place {
+    let next = LogPosition {
         // Behind the epoch that may have followed.
         epoch: from.epoch + 2,
         offset: 0,
@@ -38,7 +38,7 @@ pub(crate) fn pending(
 }
 
 /// Writes the entries that wait for a later transaction, and that everything before a place of the files is in rows.
-pub(crate) fn set_pending(rows: &Connection, entries: &[u8], place: Place) -> rusqlite::Result<()> {
+pub(crate) fn set_pending(rows: &Connection, entries: &[u8], place: LogPosition) -> rusqlite::Result<()> {
     rows.prepare_cached("DELETE FROM call_log")?.execute([])?;
     if !entries.is_empty() {
         rows.prepare_cached("INSERT INTO call_log (entries) VALUES (?1)")?

@@ -38,9 +38,9 @@ pub(crate) struct LogName(pub(crate) &'static str);
 /// What lies in the two files of a log.
 pub(crate) type Contents = [Vec<u8>; 2];
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LogPosition {
     pub(crate) epoch: u64,
     /// Bytes in the file of this epoch.
     pub(crate) offset: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Place {
 pub(crate) struct Frames {
     files: [Arc<File>; 2],
     /// Where the next frame goes.
-    end: Place,
+    end: LogPosition,
     /// Which of them have something that may not be on the disk.
     unsynced: [bool; 2],
     /// Whether one of them was missing or too short beside the other.
@@ -82,7 +82,7 @@ impl Frames {
         let open = |path: &PathBuf| File::options().write(true).open(path).map(Arc::new);
         Ok(Self {
             files: [open(&paths[0])?, open(&paths[1])?],
-            end: Place::default(),
+            end: LogPosition::default(),
             unsynced: [false; 2],
             is_short,
         })
@@ -95,11 +95,11 @@ impl Frames {
 
     /// Writes from the beginning of an epoch on.
     pub(crate) fn begin(&mut self, epoch: u64) {
-        self.end = Place { epoch, offset: 0 };
+        self.end = LogPosition { epoch, offset: 0 };
     }
 
     /// Where the next frame goes.
-    pub(crate) fn end(&self) -> Place {
+    pub(crate) fn end(&self) -> LogPosition {
         self.end
     }
 
@@ -156,7 +156,7 @@ pub(crate) fn read(directory: &Path, log: LogName) -> io::Result<Contents> {
 }
 
 /// The entries from a place on.
-pub(crate) fn entries(contents: &Contents, from: Place) -> Vec<u8> {
+pub(crate) fn entries(contents: &Contents, from: LogPosition) -> Vec<u8> {
     let mut found = Vec::new();
     for epoch in [from.epoch, from.epoch + 1] {
         let start = if epoch == from.epoch { from.offset } else { 0 };
@@ -175,7 +175,7 @@ pub(crate) fn entries(contents: &Contents, from: Place) -> Vec<u8> {
 
 /// Whether frames are missing that were there: those up to the place, or some between others. What a power cut took from the end
 /// is not seen.
-pub(crate) fn is_damaged(contents: &Contents, from: Place) -> bool {
+pub(crate) fn is_damaged(contents: &Contents, from: LogPosition) -> bool {
     let whole = |epoch: u64| {
         let file = &contents[turn_of(epoch)];
         let mut rest = &file[..];
@@ -259,7 +259,7 @@ mod tests {
 
     fn found(root: &Path, epoch: u64, offset: u64) -> String {
         let contents = read(root, LOG).expect("a disk");
-        let entries = entries(&contents, Place { epoch, offset });
+        let entries = entries(&contents, LogPosition { epoch, offset });
         String::from_utf8(entries).expect("a text")
     }
 
@@ -302,7 +302,7 @@ mod tests {
         frames.turn();
         assert_eq!(
             frames.end(),
-            Place {
+            LogPosition {
                 epoch: 2,
                 offset: 0
             }
@@ -327,13 +327,13 @@ mod tests {
         for broken in 0..second + HEAD_BYTES + "two".len() {
             let mut contents = whole.clone();
             contents[0][broken] ^= 1;
-            let left = entries(&contents, Place::default());
+            let left = entries(&contents, LogPosition::default());
             let expected: &[u8] = if broken < second { b"" } else { b"one" };
             assert_eq!(left, expected, "byte {broken}");
         }
         for length in 0..second {
             let contents = [whole[0][..length].to_vec(), Vec::new()];
-            assert_eq!(entries(&contents, Place::default()), b"", "{length}");
+            assert_eq!(entries(&contents, LogPosition::default()), b"", "{length}");
         }
     }
 
@@ -351,7 +351,7 @@ mod tests {
         append(&mut frames, b"three");
         let whole = read(root.path(), LOG).expect("a disk");
         for from in [
-            Place {
+            LogPosition {
                 epoch: 2,
                 offset: 0,
             },
@@ -360,7 +360,7 @@ mod tests {
             frames.end(),
         ] {
             assert!(!is_damaged(&whole, from));
-            let next = Place {
+            let next = LogPosition {
                 epoch: 4,
                 offset: 0,
             };

@@ -49,7 +49,7 @@ struct Lane {
 
 /// A place, free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     _in_queue: OwnedSemaphorePermit,
     _of_account: Option<OfAccount>,
 }
@@ -81,13 +81,13 @@ impl Places {
     }
 
     /// Takes a place for an operation of this account, or of none.
-    pub(super) async fn take(&self, account: Option<&AccountId>) -> Result<Place, DatabaseError> {
+    pub(super) async fn take(&self, account: Option<&AccountId>) -> Result<QueuePlace, DatabaseError> {
         // A caller that comes while others wait stands behind them.
         if self.waiting.load(Ordering::Relaxed) == 0
             && self.queue.available_permits() > QUEUE / 2
             && let Ok(in_queue) = Arc::clone(&self.queue).try_acquire_owned()
         {
-            return Ok(Place {
+            return Ok(QueuePlace {
                 _in_queue: in_queue,
                 _of_account: None,
             });
@@ -98,7 +98,7 @@ impl Places {
         taken.unwrap_or(Err(DatabaseError::Busy))
     }
 
-    async fn take_in_turn(&self, of_account: Option<OfAccount>) -> Result<Place, DatabaseError> {
+    async fn take_in_turn(&self, of_account: Option<OfAccount>) -> Result<QueuePlace, DatabaseError> {
         let closed = |_| DatabaseError::Abandoned;
         let mut of_account = of_account;
         if let Some(of_account) = &mut of_account {
@@ -106,7 +106,7 @@ impl Places {
             of_account.place = Some(place.map_err(closed)?);
         }
         let in_queue = Arc::clone(&self.queue).acquire_owned().await;
-        Ok(Place {
+        Ok(QueuePlace {
             _in_queue: in_queue.map_err(closed)?,
             _of_account: of_account,
         })
@@ -179,7 +179,7 @@ mod tests {
     }
 
     /// Takes what is there at once.
-    fn taken(places: &Places, account: Option<&AccountId>) -> Option<Place> {
+    fn taken(places: &Places, account: Option<&AccountId>) -> Option<QueuePlace> {
         unconstrained(places.take(account)).now_or_never()?.ok()
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let mut flood: Vec<_> = (0..4 * QUEUE)
             .map(|_| Box::pin(unconstrained(places.take(Some(&a)))))
             .collect();
-        let mut held: Vec<Place> = Vec::new();
+        let mut held: Vec<QueuePlace> = Vec::new();
         flood.retain_mut(|caller| match caller.as_mut().now_or_never() {
             Some(place) => {
                 held.push(place.expect("not too many wait"));
@@ -222,7 +222,7 @@ mod tests {
     async fn nobody_waits_for_ever_and_not_everybody_may_wait() {
         let (a, b) = (account("a"), account("b"));
         let places = Places::that_wait(Duration::ZERO);
-        let held: Vec<Place> = (0..QUEUE)
+        let held: Vec<QueuePlace> = (0..QUEUE)
             .map(|n| taken(&places, Some(&account(&format!("a{}", n % 8)))).expect("a place"))
             .collect();
         let given_up = places.take(Some(&b)).await;

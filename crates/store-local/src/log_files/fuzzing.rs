@@ -1,6 +1,6 @@
 //! Files of a log that are fuzzed: any bytes at all are read within bounds, and damage takes no frame that stands before it.
 
-use super::{HEAD_BYTES, Place, entries, is_damaged, seal, turn_of};
+use super::{HEAD_BYTES, LogPosition, entries, is_damaged, seal, turn_of};
 
 /// Two files of any bytes, then a whole log of the same bytes in which one byte is another one.
 ///
@@ -11,7 +11,7 @@ pub(crate) fn frames(bytes: &[u8]) {
     let contents = [first.to_vec(), second.to_vec()];
     for epoch in 0..3 {
         for offset in [0, 1, bytes.len() as u64, u64::MAX] {
-            let from = Place { epoch, offset };
+            let from = LogPosition { epoch, offset };
             assert!(entries(&contents, from).len() <= 2 * bytes.len());
             // It may be either.
             let _ = is_damaged(&contents, from);
@@ -29,7 +29,7 @@ pub(crate) fn frames(bytes: &[u8]) {
         file.extend_from_slice(&frame);
         ends.push(file.len());
     }
-    let from = Place { epoch, offset: 0 };
+    let from = LogPosition { epoch, offset: 0 };
     let read = |file: &[u8]| {
         let mut contents = [Vec::new(), Vec::new()];
         contents[turn_of(epoch)] = file.to_vec();

@@ -23,7 +23,7 @@ const TOGETHER: u32 = 64;
 pub(super) struct Files(Arc<PathBuf>);
 
 /// Where bytes lie.
-struct Place {
+struct PieceSource {
     generation: Uuid,
     bytes: Bytes,
     /// What they sum up to, if that was kept.
@@ -109,7 +109,7 @@ fn next(
     part: &Part,
     mut after: Uuid,
     again: bool,
-) -> rusqlite::Result<Option<Place>> {
+) -> rusqlite::Result<Option<PieceSource>> {
     let mut operator = if again { ">=" } else { ">" };
     loop {
         let found = match part.name {
@@ -124,7 +124,7 @@ fn next(
     }
 }
 
-type Found = Option<(Uuid, Option<Place>)>;
+type Found = Option<(Uuid, Option<PieceSource>)>;
 
 fn replay(
     rows: &Connection,
@@ -158,7 +158,7 @@ fn replay(
         }
         _ => files.whole(generation).map_err(of_files)?,
     };
-    let place = bytes.map(|bytes| Place {
+    let place = bytes.map(|bytes| PieceSource {
         generation,
         bytes,
         sum,
@@ -185,7 +185,7 @@ fn body(rows: &Connection, files: &Files, after: Uuid, operator: &str) -> rusqli
         (None, Some(Id(name))) => files.whole(name).map_err(of_files)?,
         (None, None) => None,
     };
-    let place = bytes.map(|bytes| Place {
+    let place = bytes.map(|bytes| PieceSource {
         generation,
         bytes,
         sum: None,
@@ -193,7 +193,7 @@ fn body(rows: &Connection, files: &Files, after: Uuid, operator: &str) -> rusqli
     Ok(Some((generation, place)))
 }
 
-impl Place {
+impl PieceSource {
     /// A piece; `None` behind the last one.
     fn piece(&self, number: i64) -> io::Result<Option<Vec<u8>>> {
         let start = number.unsigned_abs() * PIECE_BYTES as u64;

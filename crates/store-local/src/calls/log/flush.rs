@@ -13,7 +13,7 @@ use super::super::replays::{Kept, ReplaySum, Replays};
 use super::super::{facts, labels, rows};
 use super::CARRIED_FOR_US;
 use crate::columns::unreadable;
-use crate::log_files::{Contents, Place};
+use crate::log_files::{Contents, LogPosition};
 use crate::webhooks::Hooks;
 use crate::{accounts, call_log_rows};
 
@@ -41,7 +41,7 @@ pub(crate) fn bring_in(
     rows: &Connection,
     targets: FlushTargets<'_>,
     contents: &Contents,
-) -> rusqlite::Result<Place> {
+) -> rusqlite::Result<LogPosition> {
     let (entries, next) = call_log_rows::pending(rows, contents)?;
     let waiting = flush(rows, targets, &entries, 0)?;
     call_log_rows::set_pending(rows, &waiting.bytes, next)?;

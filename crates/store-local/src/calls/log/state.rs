@@ -13,7 +13,7 @@ use super::syncer::Waiting;
 use super::{FOLD_AFTER, MANY, MANY_BYTES, MOST_BYTES};
 use crate::calls::event::Event;
 use crate::calls::replays::as_of_rows;
-use crate::log_files::{Frames, HEAD_BYTES, Place};
+use crate::log_files::{Frames, HEAD_BYTES, LogPosition};
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -114,7 +114,7 @@ impl State {
 
     /// Takes everything for the open transaction, and tells where what follows goes. Until [`State::take_on`] the transaction has
     /// a part of it.
-    pub(super) fn take(&mut self) -> rusqlite::Result<(Vec<u8>, Place)> {
+    pub(super) fn take(&mut self) -> rusqlite::Result<(Vec<u8>, LogPosition)> {
         self.is_whole()?;
         let written = self.write();
         written.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))?;
@@ -142,7 +142,7 @@ impl State {
     }
 
     /// The open transaction leaves this.
-    pub(super) fn take_on(&mut self, carried: Flushed, place: Place) {
+    pub(super) fn take_on(&mut self, carried: Flushed, place: LogPosition) {
         if let Some(flushing) = &mut self.flushing {
             flushing.carried = carried;
             flushing.epoch = place.epoch;
