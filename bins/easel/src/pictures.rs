@@ -47,7 +47,7 @@ pub(crate) enum Protocol {
 
 /// Where a picture goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PictureSlot {
     /// Its own: it stays.
     Own,
     /// That of previews.
@@ -115,12 +115,12 @@ fn detect(variable: impl Fn(&'static str) -> Option<OsString>) -> Option<Protoco
 /// A picture as the terminal takes it, with a line feed behind it; `None` for what is no picture.
 pub(crate) fn shown(bytes: &[u8], protocol: Protocol) -> Option<String> {
     let small = Small::read(bytes)?;
-    let mut text = encoded(&small, protocol, Place::Own)?;
+    let mut text = encoded(&small, protocol, PictureSlot::Own)?;
     text.push('\n');
     Some(text)
 }
 
-fn encoded(small: &Small, protocol: Protocol, place: Place) -> Option<String> {
+fn encoded(small: &Small, protocol: Protocol, place: PictureSlot) -> Option<String> {
     match protocol {
         Protocol::Kitty => kitty::encode(&small.png()?, place),
         Protocol::Iterm => Some(iterm::encode(&small.png()?)),
@@ -183,9 +183,9 @@ impl Live {
         let protocol = self.protocol?;
         let bytes = STANDARD.decode(&preview.data_base64).ok()?;
         let place = if self.is_drawn {
-            Place::NextPreview
+            PictureSlot::NextPreview
         } else {
-            Place::FirstPreview
+            PictureSlot::FirstPreview
         };
         let picture = encoded(&Small::read(&bytes)?, protocol, place)?;
         let room = if self.is_drawn {

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::Place;
+use super::PictureSlot;
 
 /// Characters of a chunk at most, by the protocol.
 const CHUNK: usize = 4096;
@@ -12,17 +12,17 @@ const CHUNK: usize = 4096;
 const PREVIEW: u32 = 7_103;
 
 /// A PNG file for the terminal.
-pub(super) fn encode(png: &[u8], place: Place) -> Option<String> {
+pub(super) fn encode(png: &[u8], place: PictureSlot) -> Option<String> {
     let data = STANDARD.encode(png);
     let mut text = String::new();
-    if place == Place::NextPreview {
+    if place == PictureSlot::NextPreview {
         text.push_str(&format!("\u{1b}_Ga=d,d=I,i={PREVIEW},q=2\u{1b}\\"));
     }
     let mut chunks = data.as_bytes().chunks(CHUNK).peekable();
     // Quiet, so that the terminal sends nothing back into the shell.
     let mut control = match place {
-        Place::Own => "a=T,f=100,q=2,".to_owned(),
-        Place::FirstPreview | Place::NextPreview => format!("a=T,f=100,q=2,i={PREVIEW},"),
+        PictureSlot::Own => "a=T,f=100,q=2,".to_owned(),
+        PictureSlot::FirstPreview | PictureSlot::NextPreview => format!("a=T,f=100,q=2,i={PREVIEW},"),
     };
     while let Some(chunk) = chunks.next() {
         let more = u8::from(chunks.peek().is_some());
