@@ -17,7 +17,7 @@ mod state;
 mod template;
 
 pub(crate) use auth::{Auth, SecretRef};
-pub(crate) use call::{Ask, Call, Form, Pace, Polled, Send, Target, check_total};
+pub(crate) use call::{Ask, Call, Form, PollIntervals, Polled, Send, Target, check_total};
 pub(crate) use events::Events;
 pub use host::BaseUrl;
 pub(crate) use host::HostPattern;

@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 /// The times of turns.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct TurnTimes {
     /// How long a turn lasts without being kept: how long a work lies still after its process was lost.
     turn: Duration,
     /// How often a turn is kept, or asked for.
     keep: Duration,
 }
 
-const PACE: Pace = Pace {
+const PACE: TurnTimes = TurnTimes {
     turn: Duration::from_secs(60),
     keep: Duration::from_secs(20),
 };
@@ -32,7 +32,7 @@ pub async fn in_turn<F: Future<Output = ()>>(
 }
 
 async fn in_turn_at<F: Future<Output = ()>>(
-    pace: Pace,
+    pace: TurnTimes,
     turns: &dyn Turns,
     work: Work,
     stop: &CancellationToken,
@@ -62,7 +62,7 @@ async fn in_turn_at<F: Future<Output = ()>>(
 }
 
 /// Keeps a turn for as long as it can be kept.
-async fn lost(pace: Pace, turns: &dyn Turns, work: Work) {
+async fn lost(pace: TurnTimes, turns: &dyn Turns, work: Work) {
     let mut end = tokio::time::Instant::now() + pace.turn;
     loop {
         tokio::time::sleep(pace.keep).await;
@@ -77,7 +77,7 @@ async fn lost(pace: Pace, turns: &dyn Turns, work: Work) {
 }
 
 /// Whether the turn is this process'; nothing where that cannot be told.
-async fn take(pace: Pace, turns: &dyn Turns, work: Work) -> Option<bool> {
+async fn take(pace: TurnTimes, turns: &dyn Turns, work: Work) -> Option<bool> {
     let now = Timestamp::now();
     let until = now.checked_add(pace.turn).unwrap_or(Timestamp::MAX);
     match turns.take(work, now, until).await {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     /// So long that a turn ends because it is given back, and looked at often.
-    const QUICK: Pace = Pace {
+    const QUICK: TurnTimes = TurnTimes {
         turn: Duration::from_secs(3_600),
         keep: Duration::from_millis(1),
     };

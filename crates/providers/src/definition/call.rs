@@ -123,7 +123,7 @@ pub(crate) struct Polled {
     /// The question for the state.
     pub poll: Ask,
     /// How often it is asked.
-    pub pace: Pace,
+    pub pace: PollIntervals,
     /// How long a task that the partner does not know yet is asked for all the same.
     pub not_found_grace: Duration,
     /// Where the state stands.
@@ -167,7 +167,7 @@ pub(crate) struct ResultStep {
 
 /// How often a state is asked for: the longer it takes, the rarer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Pace {
+pub(crate) struct PollIntervals {
     /// The first interval.
     pub interval: Duration,
     /// By which factor intervals grow.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::definition::Pace;
+use crate::definition::PollIntervals;
 
 /// The longest that a partner may ask to be left alone.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -14,7 +14,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// the least.
 #[must_use]
 pub(crate) fn next_look(
-    pace: &Pace,
+    pace: &PollIntervals,
     elapsed: Duration,
     retry_after: Option<Duration>,
     random: f64,
@@ -35,7 +35,7 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace {
+    const PACE: PollIntervals = PollIntervals {
         interval: Duration::from_secs(1),
         backoff: 1.5,
         max_interval: Duration::from_secs(10),

@@ -43,7 +43,7 @@ use crate::webhooks::Hooks;
 pub(crate) use flush::FlushTargets;
 use flush::Flushed;
 use state::State;
-use syncer::Pace;
+use syncer::RecentSyncs;
 
 pub(crate) use flush::bring_in;
 pub(super) use syncer::Syncer;
@@ -81,7 +81,7 @@ pub(crate) struct CallLog(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     /// Held by the thread that syncs the files.
-    syncing: Mutex<Pace>,
+    syncing: Mutex<RecentSyncs>,
     /// Whether the writing thread has to be told that it looks too late by itself.
     is_news: AtomicBool,
     /// Whether the disk is faster than waking a thread, and few ask for it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use serde::Deserialize;
 
-use super::{Ask, Call, Pace, Polled, ResultStep, Submit, Target, Timeouts};
+use super::{Ask, Call, PollIntervals, Polled, ResultStep, Submit, Target, Timeouts};
 use crate::definition::events::Events;
 use crate::definition::host::BaseUrl;
 use crate::definition::partner::Header;
@@ -240,14 +240,14 @@ impl AskWritten {
 }
 
 impl PollWritten {
-    fn pace(&self) -> Result<Pace, String> {
+    fn pace(&self) -> Result<PollIntervals, String> {
         if self.interval_ms == 0 || self.max_interval_ms < self.interval_ms {
             return Err("`interval_ms` is at least 1 and at most `max_interval_ms`".to_owned());
         }
         if !(1.0..=10.0).contains(&self.backoff) || !(0.0..=0.5).contains(&self.jitter) {
             return Err("`backoff` is from 1 to 10, and `jitter` from 0 to 0.5".to_owned());
         }
-        Ok(Pace {
+        Ok(PollIntervals {
             interval: Duration::from_millis(self.interval_ms),
             backoff: self.backoff,
             max_interval: Duration::from_millis(self.max_interval_ms),

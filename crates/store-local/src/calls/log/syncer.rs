@@ -16,9 +16,9 @@ const WRITE_AFTER: Duration = Duration::from_millis(5);
 /// A caller that waits for the disk.
 pub(super) type Waiting = oneshot::Sender<Result<(), DatabaseError>>;
 
-/// How it went lately.
+/// What the newest syncs took.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct RecentSyncs {
     /// How many waited together.
     crowd: usize,
     /// What a sync takes.
@@ -144,7 +144,7 @@ impl CallLog {
     }
 
     /// Writes what is fresh, brings the files to the disk, and tells everybody who waited for that.
-    fn sync(&self, pace: &mut Pace) -> Result<(), DatabaseError> {
+    fn sync(&self, pace: &mut RecentSyncs) -> Result<(), DatabaseError> {
         let (waiting, files) = {
             let mut state = self.state();
             let written = state.write();
