@@ -1,5 +1,5 @@
 //! Words that no Rust file holds: tests that do not run, holes in the code, sleeping threads, notes to self; and words of
-//! texts that people have to read twice.
+//! texts and types that people have to read twice.
 
 use crate::finding::Finding;
 use crate::source::{Source, words};
@@ -34,6 +34,12 @@ const IN_TEXTS: &[(&str, &str)] = &[
     ("goes on", "write \"continues\", or \"still runs\""),
 ];
 
+/// Names of types that say nothing of what they are; tests may use them.
+const IN_TYPES: &[&str] = &["Beside", "Pace", "Standing", "Told", "Verdict"];
+
+/// What a type is declared by.
+const DECLARED_BY: [&str; 4] = ["struct", "enum", "trait", "type"];
+
 /// Looks through every Rust file, tests included.
 #[must_use]
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
@@ -57,10 +63,18 @@ fn found(source: &Source) -> Vec<Finding> {
         let advice = "do it now, or open an issue and say what holds today";
         findings.extend(words(&source.comments, word).map(|offset| finding(offset, word, advice)));
     }
-    let is_shown = ["bins/", "crates/"].iter().any(|folder| source.path.starts_with(folder));
-    for (word, advice) in IN_TEXTS.iter().filter(|_| is_shown) {
+    let is_product = ["bins/", "crates/"].iter().any(|folder| source.path.starts_with(folder));
+    for (word, advice) in IN_TEXTS.iter().filter(|_| is_product) {
         let shown = words(&source.literals, word).filter(|at| !source.in_tests(*at));
         findings.extend(shown.map(|offset| finding(offset, word, *advice)));
+    }
+    for name in IN_TYPES.iter().filter(|_| is_product) {
+        for keyword in DECLARED_BY {
+            let declared = format!("{keyword} {name}");
+            let found = words(&source.code, &declared).filter(|at| !source.in_tests(*at));
+            let advice = "use the field's term, or say of what it is: `KeyAnswer`, `TurnTimes`";
+            findings.extend(found.map(|offset| finding(offset, &declared, advice)));
+        }
     }
     findings
 }
@@ -106,6 +120,18 @@ mod tests {
             assert_eq!(rules(&code), Vec::<String>::new(), "a test may say so");
             let comment = format!("// it {word} b");
             assert_eq!(rules_at("crates/x/src/a.rs", &comment), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_type_is_called_what_it_is() {
+        for name in IN_TYPES {
+            let code = format!("pub struct {name}<A>(A);");
+            let found = rules_at("crates/x/src/a.rs", &code);
+            assert_eq!(found, [format!("no file holds `struct {name}`")]);
+            assert_eq!(rules(&code), [""; 0], "a test may");
+            let longer = format!("pub enum {name}State {{}}");
+            assert_eq!(rules_at("crates/x/src/a.rs", &longer), [""; 0]);
         }
     }
 
