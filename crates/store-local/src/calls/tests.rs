@@ -4,6 +4,7 @@ mod claims;
 mod kept;
 mod log;
 mod model;
+mod pace;
 mod parked;
 mod undone;
 

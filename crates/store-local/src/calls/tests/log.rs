@@ -1,20 +1,17 @@
 //! What goes through the log: it outlives the process before it is in any row, and comes into the rows once.
 
-use std::time::Instant;
-
 use ::accounts::LedgerEntry;
 use futures_util::future::join_all;
 use router_core::{CallRecord, RequestId, UsageQuery};
 
 use super::*;
-use crate::database::DatabaseError;
 use crate::database::Participant;
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
 use crate::webhooks::Hooks;
 
-fn record(n: u128) -> CallRecord {
+pub(super) fn record(n: u128) -> CallRecord {
     CallRecord {
         request: RequestId(Uuid::from_u128(n)),
         account: acme(),
@@ -255,7 +252,7 @@ pub(super) fn end(log: &CallLog, n: u128) -> Option<Settled> {
     ended.expect("it can be written")
 }
 
-fn flush(log: &CallLog, rows: &Connection, what: Flush) {
+pub(super) fn flush(log: &CallLog, rows: &Connection, what: Flush) {
     log.flush(rows, what).expect("rows");
     log.committed(Durability::Now);
 }
@@ -417,78 +414,6 @@ fn nothing_is_written_over_before_the_rows_are_on_the_disk() {
             .iter()
             .all(|epoch| *epoch > second)
     );
-}
-
-#[test]
-fn the_writing_thread_is_told_once_and_sooner_when_many_wait() {
-    let (_root, rows, log) = apart();
-    assert_eq!(log.due(), None);
-    let is_told_of = |n| {
-        begin(&log, n);
-        log.take_news()
-    };
-    assert!(is_told_of(1), "something is here");
-    let first = log.due().expect("something is here");
-    let told: Vec<u128> = (2..=2_000).filter(|n| is_told_of(*n)).collect();
-    assert_eq!(told, [1_024]);
-    assert!(log.due().is_some_and(|due| due < first));
-    flush(&log, &rows, Flush::All);
-    assert_eq!(log.due(), None);
-    assert_eq!(end(&log, 1), Some(Settled::Now));
-    assert!(log.take_news() && !log.take_news());
-    log.record(&record(2));
-    assert!(!log.take_news());
-}
-
-#[test]
-fn what_waits_for_its_end_is_no_work_by_itself_and_waits_a_moment_only() {
-    let (_root, rows, log) = apart();
-    begin(&log, 1);
-    flush(&log, &rows, Flush::Due);
-    assert_eq!(known(&rows), (0, 0));
-    assert_eq!((log.due(), log.is_ahead()), (None, true));
-    let much_later = CallRecord {
-        answered_at: at(3_600),
-        ..record(1)
-    };
-    log.record(&much_later);
-    flush(&log, &rows, Flush::Due);
-    assert_eq!((known(&rows), count(&rows, "calls")), ((1, 0), 1));
-    assert!(!log.is_ahead());
-}
-
-#[test]
-fn what_failed_is_not_tried_again_at_once_whatever_is_noted_meanwhile() {
-    let (_root, rows, log) = apart();
-    begin(&log, 1);
-    let failed = Instant::now();
-    log.flush(&rows, Flush::All).expect("rows");
-    log.rolled_back();
-    assert!(log.due().is_some() && log.take_news());
-    (2..2_000).for_each(|n| {
-        begin(&log, n);
-    });
-    let due = log.due().expect("something is there");
-    assert!(due >= failed + crate::calls::log::RETRY_AFTER);
-    assert!(!log.take_news(), "it is known to come then");
-}
-
-#[test]
-fn so_much_waits_for_rows_that_cannot_be_written_and_no_more() {
-    let (_root, rows, log) = apart();
-    begin(&log, 1);
-    // A record is at least its two ids.
-    let more = crate::calls::log::MOST_BYTES as u128 / 32;
-    (0..more).for_each(|n| {
-        log.record(&record(n));
-    });
-    let refused = log.begin(&generation(2), None);
-    assert!(matches!(refused, Err(DatabaseError::Busy)), "{refused:?}");
-    assert_eq!(end(&log, 1), Some(Settled::Now), "an end finds room");
-    flush(&log, &rows, Flush::All);
-    let taken = count(&rows, "calls");
-    assert!(taken > 0 && u128::try_from(taken).is_ok_and(|taken| taken < more));
-    begin(&log, 2);
 }
 
 #[test]
