@@ -135,6 +135,12 @@ struct Waiting {
 struct Pass(Turnstile);
 
 impl Turnstile {
+    /// Keeps everybody else waiting until what it answers is dropped.
+    #[cfg(test)]
+    pub(crate) async fn hold(&self) -> Box<dyn Send> {
+        Box::new(self.take(&Arc::default()).await)
+    }
+
     async fn take(&self, items: &Arc<AtomicUsize>) -> Pass {
         let called = {
             let mut queue = self.queue();

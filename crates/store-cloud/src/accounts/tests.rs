@@ -1,11 +1,17 @@
 //! The contract of accounts on PostgreSQL, and what happens at once.
 
+use std::time::Duration;
+
 use accounts::contract::{self, Ports, SessionPorts};
+use tokio::time::timeout;
 
 use super::*;
 use crate::testing;
 
 mod storm;
+
+/// Far longer than a look-up takes: reached only when it waits for what does not end.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn ports(database: Database, tier: Tier) -> Ports {
     let store = Arc::new(PgAccounts::new(database, tier));
@@ -52,4 +58,19 @@ async fn sessions_in_rows_keep_the_contract_of_replicas() {
         })
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_up_of_a_credential_waits_for_no_step_of_a_call() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let database = testing::database().await;
+    let accounts = PgAccounts::new(database.clone(), Tier::standard());
+    let step = database.turnstile().hold().await;
+    let nobody = KeyHash::of("easel_nobody_has_this_key");
+    let looked = timeout(PATIENCE, accounts.by_key(&nobody, Timestamp::UNIX_EPOCH)).await;
+    let found = looked.expect("it waits for the step");
+    assert_eq!(found.expect("the store answers"), None);
+    drop(step);
 }

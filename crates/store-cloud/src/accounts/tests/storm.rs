@@ -1,7 +1,5 @@
 //! Everything at once by two processes: no transaction waits for another in a circle, and the books agree at the end.
 
-use std::time::Duration;
-
 use accounts::contract::Dice;
 use accounts::{CreditLedger, MintedKey, Session, SessionSource, Sessions};
 use tokio::task::JoinSet;
