@@ -8,4 +8,5 @@ mod jobs;
 mod many;
 mod older;
 mod requests;
+mod standing;
 mod uploads;

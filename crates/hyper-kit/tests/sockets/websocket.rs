@@ -13,7 +13,7 @@ use hyper_kit::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -29,10 +29,16 @@ struct Server {
     address: std::net::SocketAddr,
     sockets: Sockets,
     drain: CancellationToken,
+    /// Rung when it is asked whether a client of `/undecided` may stay.
+    undecided: Arc<Notify>,
 }
 
-/// `/parrot` says what it hears, `/torrent` never stops talking, `/hello` says one thing and ends, `/stranger` may stay for one ping.
-struct Situations(Sockets);
+/// `/parrot` says what it hears, `/torrent` never stops talking, `/hello` says one thing and ends, `/stranger` may stay for one ping, and
+/// of `/undecided` it never becomes known.
+struct Situations {
+    sockets: Sockets,
+    undecided: Arc<Notify>,
+}
 
 /// Hears on one end and speaks on the other.
 struct Parrot {
@@ -46,6 +52,22 @@ struct Hello(Option<Outgoing>);
 
 struct Stranger {
     pings: u32,
+}
+
+/// Tells when it is asked whether its client may stay.
+struct Undecided(Arc<Notify>);
+
+impl Conversation for Undecided {
+    async fn next(&mut self) -> Option<Outgoing> {
+        std::future::pending().await
+    }
+
+    async fn may_stay(&mut self) -> bool {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+
+    fn hear(&mut self, _: &str) {}
 }
 
 impl Conversation for Stranger {
@@ -106,13 +128,17 @@ impl Application for Situations {
         let accepted = match head.uri.path() {
             "/parrot" => {
                 let (heard, to_say) = mpsc::channel(100);
-                self.0.accept(&head, Parrot { heard, to_say })
+                self.sockets.accept(&head, Parrot { heard, to_say })
             }
-            "/torrent" => self.0.accept(&head, Torrent),
-            "/stranger" => self.0.accept(&head, Stranger { pings: 0 }),
+            "/torrent" => self.sockets.accept(&head, Torrent),
+            "/stranger" => self.sockets.accept(&head, Stranger { pings: 0 }),
+            "/undecided" => {
+                let undecided = Undecided(Arc::clone(&self.undecided));
+                self.sockets.accept(&head, undecided)
+            }
             _ => {
                 let hello = Outgoing::Binary(Bytes::from_static(b"he"), Bytes::from_static(b"llo"));
-                self.0.accept(&head, Hello(Some(hello)))
+                self.sockets.accept(&head, Hello(Some(hello)))
             }
         };
         accepted.unwrap_or_else(|error| {
@@ -134,16 +160,19 @@ async fn start(socket_limits: SocketLimits, limits: ServerLimits) -> Server {
     let address = listener.local_addr().expect("a bound socket");
     let drain = CancellationToken::new();
     let sockets = Sockets::new(socket_limits, drain.clone());
-    let (application, stats) = (
-        Situations(sockets.clone()),
-        Arc::new(ServerStats::default()),
-    );
+    let undecided = Arc::new(Notify::new());
+    let application = Situations {
+        sockets: sockets.clone(),
+        undecided: Arc::clone(&undecided),
+    };
+    let stats = Arc::new(ServerStats::default());
     let shutdown = drain.clone().cancelled_owned();
     tokio::spawn(serve(listener, application, limits, stats, shutdown));
     Server {
         address,
         sockets,
         drain,
+        undecided,
     }
 }
 
@@ -345,4 +374,36 @@ async fn a_client_that_may_stay_no_longer_is_told_so() {
         Some(CloseCode::Policy)
     );
     server.is_empty().await;
+}
+
+#[tokio::test]
+async fn a_client_of_whom_nobody_knows_whether_it_may_stay_stays() {
+    let socket_limits = SocketLimits {
+        ping: Duration::from_millis(20),
+        goodbye: Duration::from_millis(20),
+        stall: PATIENCE * 10,
+        ..SocketLimits::DEFAULT
+    };
+    let server = start(socket_limits, limits()).await;
+    let mut socket = server.connect("/undecided").await;
+    for _ in 0..3 {
+        let ping = Some(Message::Ping(Bytes::new()));
+        assert_eq!(next(&mut socket).await, ping);
+    }
+}
+
+#[tokio::test]
+async fn a_drain_does_not_wait_until_it_is_known_who_may_stay() {
+    let socket_limits = SocketLimits {
+        ping: Duration::from_millis(20),
+        goodbye: PATIENCE * 10,
+        stall: PATIENCE * 10,
+        ..SocketLimits::DEFAULT
+    };
+    let server = start(socket_limits, limits()).await;
+    let mut socket = server.connect("/undecided").await;
+    let asked = timeout(PATIENCE, server.undecided.notified()).await;
+    asked.expect("it is asked");
+    server.drain.cancel();
+    assert_eq!(close_code(next(&mut socket).await), Some(CloseCode::Away));
 }

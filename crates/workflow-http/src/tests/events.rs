@@ -12,20 +12,20 @@ use workflow_core::{JobEvent, JobId};
 use super::harness::{Server, server};
 
 /// A stream as its client reads it.
-struct Reader {
+pub(super) struct Reader {
     body: Body,
     read: String,
 }
 
 #[derive(Debug, PartialEq)]
-enum Frame {
+pub(super) enum Frame {
     Event(String, Value),
     Comment,
     End,
 }
 
 impl Reader {
-    fn new(response: Response<Body>) -> Self {
+    pub(super) fn new(response: Response<Body>) -> Self {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
@@ -36,7 +36,7 @@ impl Reader {
         }
     }
 
-    async fn next(&mut self) -> Frame {
+    pub(super) async fn next(&mut self) -> Frame {
         loop {
             if let Some((frame, rest)) = self.read.split_once("\n\n") {
                 let (frame, rest) = (frame.to_owned(), rest.to_owned());
@@ -61,7 +61,7 @@ impl Reader {
         }
     }
 
-    async fn event(&mut self, name: &str) -> Value {
+    pub(super) async fn event(&mut self, name: &str) -> Value {
         let next = self.next().await;
         let Frame::Event(found, data) = next else {
             panic!("{next:?} came in place of {name}");
