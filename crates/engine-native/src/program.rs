@@ -362,7 +362,44 @@ pub(crate) fn written(path: &Path, bytes: &[u8]) -> Result<(), NodeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use super::*;
+
+    /// Far longer than FFmpeg takes to be ended: reached only when it is not.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn what_ffmpeg_writes_beyond_the_room_ends_it_before_its_input_does() {
+        let Ok(ffmpeg) = Ffmpeg::installed() else {
+            // Past the harness, which keeps to itself what a test that passes prints.
+            let _ = io::stderr().write_all(b"skipped: FFmpeg is not installed\n");
+            return;
+        };
+        let folder = folder().expect("a folder");
+        let input = folder.path().join("input");
+        let made = Command::new("mkfifo").arg(&input).status();
+        assert!(made.expect("a program of every system").success());
+        let (ended, hears) = mpsc::channel();
+        let feed = input.clone();
+        let feeding = thread::spawn(move || {
+            // Opened when FFmpeg reads, and more than it may write; then nothing comes, and it is not told that nothing will.
+            let mut pipe = OpenOptions::new().write(true).open(feed).expect("a pipe");
+            let _ = pipe.write_all(&vec![0; 4 << 20]);
+            hears.recv_timeout(PATIENCE)
+        });
+        let context = NodeContext::of_budget(100_000);
+        let how = ["-f", "f32le", "-ar", "48000", "-ac", "1"];
+        let options = ["-f", "f32le"];
+        let written = ffmpeg.write(&[(input.as_path(), &how[..])], &options, &context);
+        let Err(NodeError::OutOfMemory { needed_bytes, .. }) = written else {
+            panic!("{written:?}")
+        };
+        assert!(needed_bytes > 100_000, "{needed_bytes}");
+        let _ = ended.send(());
+        let fed = feeding.join().expect("no panic");
+        assert_eq!(fed, Ok(()), "it was ended while its input went on");
+    }
 
     #[test]
     fn a_program_that_writes_more_than_there_is_room_for_is_ended() {
