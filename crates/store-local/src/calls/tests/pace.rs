@@ -5,6 +5,7 @@ use std::time::Instant;
 use router_core::CallRecord;
 
 use super::log::{apart, begin, count, end, flush, known, record};
+use super::undone::end_with_key;
 use super::*;
 use crate::database::{DatabaseError, Participant};
 
@@ -27,6 +28,24 @@ fn the_writing_thread_is_told_once_and_sooner_when_many_wait() {
     assert!(log.take_news() && !log.take_news());
     log.record(&record(2));
     assert!(!log.take_news());
+}
+
+#[test]
+fn results_are_brought_in_once_256_kib_of_them_wait() {
+    let (_root, _rows, log) = apart();
+    let result = [b'x'; 8 << 10];
+    let is_told_of = |n: &u128| {
+        begin(&log, *n);
+        end_with_key(&log, *n, &result);
+        log.take_news()
+    };
+    let told: Vec<u128> = (1..=64).filter(is_told_of).collect();
+    let [1, many] = told[..] else {
+        panic!("something is here, and then much is: {told:?}");
+    };
+    // Beside each result stands a little more.
+    assert!((28..=32).contains(&many), "{many}");
+    assert!(log.due().is_some_and(|due| due <= Instant::now()));
 }
 
 #[test]

@@ -48,7 +48,7 @@ async fn a_submission_that_is_refused_takes_no_end_of_another_call_with_it() {
 }
 
 /// Notes that a generation with a key ends with these bytes.
-fn end_with_key(log: &CallLog, n: u128, body: &[u8]) {
+pub(super) fn end_with_key(log: &CallLog, n: u128, body: &[u8]) {
     let (account, ending) = (acme(), ending(b"{}"));
     let ended = Ended::of((id(n), &account), &ending, Replay::Shared, None, at(1));
     let replay = ReplayBody {
