@@ -106,6 +106,69 @@ async fn an_upload_is_seen_as_what_it_was_sent_as_and_replaces_no_other_kind() {
 }
 
 #[tokio::test]
+async fn the_same_bytes_are_seen_as_each_kind_that_they_were_sent_as() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for (first, second) in [
+        ("input", "output"),
+        ("output", "input"),
+        ("output", "temp"),
+        ("temp", "output"),
+        ("temp", "input"),
+    ] {
+        let name = format!("{first}-{second}.txt");
+        for kind in [first, second, first] {
+            assert_eq!(send(&server, &name, kind, b"same").await, name);
+        }
+        for kind in [first, second] {
+            assert_eq!(seen(&server, &name, kind).await, "same", "{name} as {kind}");
+        }
+        // What is of two kinds is not replaced as one of them, unless an input is put over it.
+        for kind in [first, second].into_iter().filter(|kind| *kind != "input") {
+            let other = send(&server, &name, kind, kind.as_bytes()).await;
+            assert_ne!(other, name, "replaced as {kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_uploads_of_one_content_at_once_are_of_both_their_kinds() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for round in 0..10 {
+        for (one, other) in [("input", "output"), ("input", "temp"), ("output", "temp")] {
+            let name = format!("{one}-{other}-{round}.txt");
+            let names = tokio::join!(
+                send(&server, &name, one, name.as_bytes()),
+                send(&server, &name, other, name.as_bytes()),
+            );
+            assert_eq!(names, (name.clone(), name.clone()));
+            for kind in [one, other] {
+                assert_eq!(seen(&server, &name, kind).await, json!(name), "as {kind}");
+            }
+            let later = send(&server, &name, other, b"later").await;
+            assert_ne!(later, name, "it is not lost to a file of one kind");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kind_among_the_tags_of_an_upload_of_v2_counts() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let form = Form::new()
+        .file("file", "o.txt", b"made elsewhere")
+        .field("content_type", "text/plain")
+        .field("file_path", "o.txt")
+        .field("tags", "output");
+    let request = Request::new("POST", "/api/v2/assets")
+        .header("Content-Type", &Form::content_type())
+        .body(form.body());
+    assert_eq!(server.send(&request).await.unwrap().status, 201);
+    assert_eq!(seen(&server, "o.txt", "output").await, "made elsewhere");
+}
+
+#[tokio::test]
 async fn the_same_bytes_keep_the_number_that_they_have() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();

@@ -215,11 +215,16 @@ async fn store(
             Err(AssetsError::NameTaken) => {}
             kept => {
                 let kept = kept?.asset;
-                return match kind == FileKind::Input && kind_of(&kept) != kind {
-                    // It is an input from now on, and a temporary file of this name does not replace it.
-                    true => Ok(assets.keep(blob, upload(place.path), now).await?.asset),
-                    false => Ok(kept),
+                let kinds = kinds(&kept);
+                if kinds.contains(&kind) {
+                    return Ok(kept);
+                }
+                // It is of both kinds from now on, where ComfyUI has it in both folders.
+                let of_both = Upload {
+                    tags: with_kinds(kept.tags, kinds.into_iter().chain([kind])),
+                    ..upload(place.path)
                 };
+                return Ok(assets.keep(blob, of_both, now).await?.asset);
             }
         }
         replaces = overwrite && may_replace(call, &file.name, kind).await?;
@@ -228,24 +233,34 @@ async fn store(
     Err(ApiError::Exists)
 }
 
-/// The kind that an upload was sent as.
-pub(super) fn kind_of(upload: &Asset) -> FileKind {
-    let is = |kind: FileKind| upload.tags.iter().any(|tag| tag == kind.name());
-    if is(FileKind::Temp) {
-        FileKind::Temp
-    } else if is(FileKind::Output) {
-        FileKind::Output
-    } else {
-        FileKind::Input
+/// The kinds that an upload was sent as, which are among its tags. One without any of them is an input.
+pub(super) fn kinds(upload: &Asset) -> Vec<FileKind> {
+    let is_tag = |kind: &FileKind| upload.tags.iter().any(|tag| tag == kind.name());
+    let all = [FileKind::Input, FileKind::Output, FileKind::Temp];
+    let kinds: Vec<FileKind> = all.into_iter().filter(is_tag).collect();
+    match kinds.is_empty() {
+        true => vec![FileKind::Input],
+        false => kinds,
     }
 }
 
-/// Whether an upload of a kind may take the place of the one that has its name: an input that of any, another kind its own.
+/// Tags with those of kinds that are not among them.
+fn with_kinds(mut tags: Vec<String>, kinds: impl Iterator<Item = FileKind>) -> Vec<String> {
+    for name in kinds.map(FileKind::name) {
+        if tags.iter().all(|tag| tag != name) {
+            tags.push(name.to_owned());
+        }
+    }
+    tags
+}
+
+/// Whether an upload of a kind may take the place of the one that has its name: an input that of any, another kind that of one that
+/// is nothing else.
 async fn may_replace(call: &Call<'_>, name: &str, kind: FileKind) -> Result<bool, ApiError> {
     let query = AssetQuery::Upload(path(name, 0)?);
     let there = call.service.assets.find(call.account(), &query, call.now);
     let there = there.await?;
-    Ok(kind == FileKind::Input || there.is_none_or(|there| kind_of(&there) == kind))
+    Ok(kind == FileKind::Input || there.is_none_or(|there| kinds(&there) == [kind]))
 }
 
 /// Keeps a file of the program as an upload of an account that has none of this name.
@@ -361,7 +376,7 @@ fn told(asset: &Asset, kind: FileKind, metadata: Option<Value>) -> Value {
             "asset_hash": asset.hash.to_string(),
             "size": asset.size_bytes,
             "mime_type": asset.content_type,
-            "tags": [kind.name()],
+            "tags": kinds(asset).into_iter().map(FileKind::name).collect::<Vec<_>>(),
         },
     });
     if let Some(metadata) = metadata {

@@ -65,7 +65,7 @@ pub(super) async fn find(call: &Call<'_>, target: &ViewTarget) -> Result<Option<
             let name = path.name().parse().map_err(|_| ApiError::NotFound)?;
             let query = AssetQuery::Upload(name);
             let found = assets.find(account, &query, call.now).await?;
-            Ok(found.filter(|found| upload::kind_of(found) == FileKind::Output))
+            Ok(found.filter(|found| upload::kinds(found).contains(&FileKind::Output)))
         }
     }
 }
