@@ -227,7 +227,7 @@ const WORKFLOW_KEYS: &[Key] = &[
         "run_limit",
         "TIME",
         "1h",
-        "How long a job may run before it expires",
+        "How long a job may run before it expires, at most 24h",
     ),
     key(
         "queue_limit",
@@ -337,6 +337,27 @@ impl Config {
     }
 }
 
+/// The longest run of a job. A deadline of more than a day that is asked for an output while its job runs is kept as it is, and no output
+/// is to be gone before its job is over.
+const LONGEST_RUN: time::Duration = time::Duration::from_secs(24 * 3_600);
+
+/// How long a job may run.
+struct RunLimit(time::Duration);
+
+impl Value for RunLimit {
+    const ALLOWED: &'static str =
+        "a whole number with a unit and more than 0, such as 30s, 15m or 1h, at most 24h";
+
+    fn read(text: &str) -> Option<Self> {
+        let Duration(limit) = Duration::<1>::read(text)?;
+        (limit <= LONGEST_RUN).then_some(Self(limit))
+    }
+
+    fn show(&self) -> String {
+        Duration::<1>(self.0).show()
+    }
+}
+
 impl Value for Content {
     const ALLOWED: &'static str = "through or redirect";
 
@@ -426,7 +447,6 @@ impl WorkflowLimits {
                 .map(|duration| duration.0)
         };
         let sweep_interval = time("sweep_interval")?;
-        let run_limit = time("run_limit")?;
         let mut span = |name| {
             time(name).map(|duration| SignedDuration::from_millis(duration.as_millis() as i64))
         };
@@ -436,6 +456,7 @@ impl WorkflowLimits {
         let queue_limit = span("queue_limit")?;
         let sweep_grace = span("sweep_grace")?;
         let scrub_interval = span("scrub_interval")?;
+        let RunLimit(run_limit) = settings.read("run_limit")?;
         let SizeBound(stored_bytes) = settings.read("stored_bytes_per_account")?;
         let RateWindows(submissions) = settings.read("submissions_per_account")?;
         Ok(Self {
@@ -466,3 +487,6 @@ impl WorkflowLimits {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
