@@ -1,7 +1,7 @@
 //! The worker loop over stores in memory, an engine that does what the test says, and a clock that the test moves.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use accounts::{AccountId, Tier};
 use asset_store::{AssetRecords, Assets, MemoryBlobs, MemoryRecords, Retention};
@@ -223,107 +223,6 @@ async fn commit(
     context.sink.commit(output).await
 }
 
-/// A job store whose next saves fail.
-struct Faulty {
-    inner: Arc<MemoryJobs>,
-    failures: AtomicUsize,
-    /// How many saves it does not answer.
-    absences: AtomicUsize,
-    /// How many saves it does without an answer.
-    lost_answers: AtomicUsize,
-    /// What the next load gives: a job as it was before the last save.
-    stale: Mutex<Option<Arc<Job>>>,
-}
-
-#[async_trait]
-impl JobStore for Faulty {
-    async fn insert(
-        &self,
-        insert: crate::InsertJob,
-        now: Timestamp,
-    ) -> Result<crate::InsertJobOutcome, StoreError> {
-        self.inner.insert(insert, now).await
-    }
-
-    async fn claimed(
-        &self,
-        account: &AccountId,
-        digest: &[u8; 32],
-        now: Timestamp,
-    ) -> Result<Option<(accounts::Fingerprint, Arc<Job>)>, StoreError> {
-        self.inner.claimed(account, digest, now).await
-    }
-
-    async fn load(
-        &self,
-        account: &AccountId,
-        id: JobId,
-        now: Timestamp,
-    ) -> Result<Option<Arc<Job>>, StoreError> {
-        if let Some(stale) = self.stale.lock().expect("no test panics with it").take() {
-            return Ok(Some(stale));
-        }
-        self.inner.load(account, id, now).await
-    }
-
-    async fn save(&self, save: SaveJob) -> Result<SaveOutcome, StoreError> {
-        let fails = |left: usize| left.checked_sub(1);
-        if self
-            .absences
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails)
-            .is_ok()
-        {
-            return Err(StoreError::Unavailable("it is away".into()));
-        }
-        if self
-            .failures
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails)
-            .is_ok()
-        {
-            return Err(StoreError::Full("no room".into()));
-        }
-        let saved = self.inner.save(save).await;
-        if self
-            .lost_answers
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails)
-            .is_ok()
-        {
-            return Err(StoreError::Unavailable("the connection broke".into()));
-        }
-        saved
-    }
-
-    async fn list(
-        &self,
-        query: &crate::JobQuery,
-        now: Timestamp,
-    ) -> Result<Vec<Arc<Job>>, StoreError> {
-        self.inner.list(query, now).await
-    }
-
-    async fn body(
-        &self,
-        account: &AccountId,
-        id: JobId,
-        now: Timestamp,
-    ) -> Result<Option<Arc<crate::JobBody>>, StoreError> {
-        self.inner.body(account, id, now).await
-    }
-
-    async fn log(
-        &self,
-        account: &AccountId,
-        id: JobId,
-        now: Timestamp,
-    ) -> Result<Option<crate::JobLog>, StoreError> {
-        self.inner.log(account, id, now).await
-    }
-
-    async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.inner.expire(now, limit).await
-    }
-}
-
 /// Completes when a follower is told that its job is over.
 async fn end_of(mut follower: crate::Follower) -> Arc<Job> {
     loop {
@@ -340,7 +239,7 @@ struct Bench {
     jobs: Jobs,
     ports: JobPorts,
     worker: Arc<Worker>,
-    store: Arc<Faulty>,
+    store: Arc<faulty::Faulty>,
     records: MemoryRecords,
     timer: TestTimer,
     available: Arc<Mutex<Availability>>,
@@ -356,13 +255,7 @@ impl Bench {
         let clock = timer.clone();
         let blobs = Arc::new(MemoryBlobs::new(move || clock.now()));
         let inner = Arc::new(MemoryJobs::new(records.clone()));
-        let store = Arc::new(Faulty {
-            inner: inner.clone(),
-            failures: AtomicUsize::new(0),
-            absences: AtomicUsize::new(0),
-            lost_answers: AtomicUsize::new(0),
-            stale: Mutex::default(),
-        });
+        let store = Arc::new(faulty::Faulty::over(inner.clone()));
         let (sender, begun) = mpsc::unbounded_channel();
         let available = Arc::new(Mutex::new(Availability::Ready));
         let engine = ScriptedEngine {
@@ -496,6 +389,7 @@ async fn idle() {
 
 mod ends;
 mod engines;
+mod faulty;
 mod lost_claims;
 mod permits;
 mod replicas;
