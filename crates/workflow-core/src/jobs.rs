@@ -1,5 +1,6 @@
 //! What a caller may ask of jobs: submit, look, list, cancel, follow.
 
+mod bell;
 mod checked;
 mod error;
 mod explain;

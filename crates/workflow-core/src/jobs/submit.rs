@@ -11,6 +11,7 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 use trace_context::TraceContext;
 
+use super::bell::Bell;
 use super::checked::{Checked, Read};
 use super::{Jobs, JobsError, Submitted};
 use crate::references::Reference;
@@ -214,10 +215,15 @@ impl Jobs {
                 return Err(error.into());
             }
         }
+        // From here on, for this may be dropped while the row is on its way.
+        let mut bell = Bell::of(&self.ports.hub);
         let outcome = self.ports.store.insert(insert, now).await;
         let inserted = matches!(&outcome, Ok(InsertJobOutcome::Inserted(_)));
         if has_secret && !inserted {
             self.ports.secrets.forget(id);
+        }
+        if outcome.is_ok() && !inserted {
+            bell.put_away();
         }
         match outcome? {
             InsertJobOutcome::Inserted(job) => {
@@ -229,7 +235,7 @@ impl Jobs {
                 self.ports.hub.publish(id, queued);
                 // Before a worker hears of it and takes it, so that its place in the queue can be told.
                 let view = self.view(job, now).await;
-                self.ports.hub.ring();
+                drop(bell);
                 let view = view?;
                 if takes_at_once && let Some(refusal) = self.verdict(id, &mut follower).await? {
                     return Err(JobsError::Refused(Box::new(refusal)));

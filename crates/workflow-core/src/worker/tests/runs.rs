@@ -35,6 +35,32 @@ async fn a_job_runs_and_what_it_made_is_a_record() {
 }
 
 #[tokio::test]
+async fn a_job_whose_client_leaves_before_the_answer_is_run_at_once() {
+    let bench = Bench::new([Script::Finish]);
+    bench.store.silent_inserts.store(1, Ordering::SeqCst);
+    let begun = bench.while_running(async {
+        // The slot has seen that there is nothing. Its clock stands still, so that only the bell makes it look again.
+        idle().await;
+        let submitted = tokio::select! {
+            biased;
+            id = bench.submit(1, None) => Some(id),
+            () = idle() => None,
+        };
+        assert_eq!(submitted, None, "the client leaves before it is answered");
+        let begun = async {
+            let begun = bench.begun().await;
+            bench.ended(JobId(Uuid::from_u128(1))).await;
+            begun
+        };
+        tokio::select! {
+            begun = begun => Some(begun),
+            () = idle() => None,
+        }
+    });
+    assert!(begun.await.is_some(), "nobody was told of it");
+}
+
+#[tokio::test]
 async fn a_job_that_is_claimed_while_it_is_looked_at_is_told_as_it_is_then() {
     let bench = Bench::new([Script::Hang]);
     let id = bench.submit(1, None).await;
