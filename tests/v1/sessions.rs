@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use it::{Connection, Message, Request, Server, Socket, operate};
+use it::{Request, Server, operate};
 use serde_json::json;
 
 /// Credentials are asked for, and tokens are accepted.
@@ -124,50 +124,4 @@ async fn a_browser_stays_signed_in_over_restarts_until_its_session_ends() {
         queue(&server, &kept[2]).await,
     ];
     assert_eq!(seen, [200, 401, 401]);
-}
-
-/// A socket that has been told how long the queue is.
-async fn listen(server: &Server, request: Request) -> Socket {
-    let mut socket = Socket::open(server.address, request).await.unwrap();
-    assert_eq!(socket.next().await.unwrap().kind(), "status");
-    socket
-}
-
-/// What is presented counts for as long as a stream is open: it is verified again with every ping, each 20 seconds.
-#[tokio::test]
-async fn what_counts_no_more_hears_no_more() {
-    let data = tempfile::tempdir().unwrap();
-    let path = data.path();
-    let server = Server::start_with(path, ARGUMENTS).await.unwrap();
-    command(path, &["account", "add", "acme"]).await;
-    let key = command(path, &["key", "add", "acme"]).await;
-    let revoked = command(path, &["key", "add", "acme"]).await;
-    let cookie = sign_in(&server, &key).await;
-
-    let by_token = |key: &str| Request::get(&format!("/ws?token={key}"));
-    let mut stays = listen(&server, by_token(&key)).await;
-    let mut of_revoked = listen(&server, by_token(&revoked)).await;
-    let signed_in = Request::get("/ws").header("Cookie", &cookie);
-    let mut of_signed_out = listen(&server, signed_in).await;
-    let mut events = Connection::open(server.address).await.unwrap();
-    let follow =
-        Request::get("/api/v2/events").header("Authorization", &format!("Bearer {revoked}"));
-    events.write(&follow.bytes(server.address)).await.unwrap();
-    assert_eq!(events.head().await.unwrap().0, 200);
-
-    let id = revoked.split('_').nth(1).unwrap();
-    command(path, &["key", "revoke", id]).await;
-    assert_eq!(
-        status(&server, "DELETE", "/api/session", &cookie).await,
-        204
-    );
-    for socket in [&mut of_revoked, &mut of_signed_out] {
-        assert_eq!(socket.next().await.unwrap(), Message::Closed(1008));
-    }
-    while events.chunk().await.unwrap().is_some() {}
-
-    let workflow = json!({"workflow": super::tiny_graph(1)});
-    let submit = Request::post_json("/api/v2/jobs", &workflow).header("X-API-Key", &key);
-    assert_eq!(server.send(&submit).await.unwrap().status, 201);
-    stays.until(super::ends).await.unwrap();
 }
