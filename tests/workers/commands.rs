@@ -44,6 +44,9 @@ async fn workers_come_and_go_while_the_server_runs() {
     assert_eq!(command(&rig, &["worker", "drain", "gpu"]).await.code, 0);
     let rig = rig.crash().await;
     until_state(&rig, "stopped").await;
+    let refused = rig.try_submit(&graph("drained", 1)).await;
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(refused.text().contains("are drained"), "{}", refused.text());
     assert_eq!(command(&rig, &["worker", "resume", "gpu"]).await.code, 0);
     until_state(&rig, "ready").await;
     assert_eq!(command(&rig, &["worker", "remove", "gpu"]).await.code, 0);

@@ -185,19 +185,19 @@ pub(crate) struct Merged {
     pub(crate) catalog: NodeCatalog,
     /// The inputs that choose among model files, by class.
     file_inputs: HashMap<String, BTreeSet<String>>,
-    /// What they were put together of.
-    of: Vec<blake3::Hash>,
+    /// What they were put together of: those of workers that may get jobs, and those of drained ones.
+    of: [Vec<blake3::Hash>; 2],
 }
 
 impl Merged {
     /// Whether these came of the same definitions.
-    pub(crate) fn is_of(&self, workers: &[Arc<Definitions>]) -> bool {
-        let marks = workers.iter().map(|worker| &worker.mark);
-        marks.eq(&self.of)
+    pub(crate) fn is_of(&self, workers: &[Arc<Definitions>], drained: &[Arc<Definitions>]) -> bool {
+        [workers, drained].map(marks) == self.of
     }
 
-    pub(crate) fn of(workers: &[Arc<Definitions>]) -> Self {
-        let of = workers.iter().map(|worker| worker.mark).collect();
+    /// What workers have, and what only drained ones would have.
+    pub(crate) fn of(workers: &[Arc<Definitions>], drained: &[Arc<Definitions>]) -> Self {
+        let of = [workers, drained].map(marks);
         let mut workers: Vec<&Definitions> = workers.iter().map(|worker| &**worker).collect();
         workers.sort_by_key(|worker| std::cmp::Reverse(version_number(&worker.version)));
         let mut classes: IndexMap<String, Map<String, Value>> = IndexMap::new();
@@ -219,8 +219,9 @@ impl Merged {
         let definitions = classes
             .into_iter()
             .map(|(class, entry)| definition(&class, entry));
+        let drained = drained.iter().flat_map(|worker| worker.classes.keys());
         Self {
-            catalog: NodeCatalog::new(definitions),
+            catalog: NodeCatalog::new(definitions).with_drained(drained.cloned()),
             file_inputs,
             of,
         }
@@ -249,6 +250,10 @@ impl Merged {
         }
         files
     }
+}
+
+fn marks(workers: &[Arc<Definitions>]) -> Vec<blake3::Hash> {
+    workers.iter().map(|worker| worker.mark).collect()
 }
 
 /// Adds the choices that another worker offers to those of a definition.

@@ -292,7 +292,7 @@ impl Shared {
         self.changed();
     }
 
-    /// Puts together what all workers have that may get jobs.
+    /// Puts together what all workers have that may get jobs, and what only drained ones have.
     pub(crate) fn merge(&self) {
         self.merge_with(None, || ());
     }
@@ -305,24 +305,27 @@ impl Shared {
         then: impl FnOnce() -> T,
     ) -> T {
         let _alone = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut definitions: Vec<Arc<Definitions>> = Vec::new();
-        let members = self.workers().into_iter();
-        let known = members
-            .filter(|worker| !worker.is_draining())
-            .filter_map(|worker| match new {
+        let (mut definitions, mut drained) = (Vec::new(), Vec::new());
+        for worker in self.workers() {
+            let known = match new {
                 Some((other, new)) if std::ptr::eq(other, &*worker) => Some(Arc::clone(new)),
                 Some(_) | None => worker.shared().definitions.clone(),
-            });
-        for known in known {
-            if !definitions.iter().any(|other| Arc::ptr_eq(other, &known)) {
-                definitions.push(known);
+            };
+            let of_kind: &mut Vec<Arc<Definitions>> = match worker.is_draining() {
+                true => &mut drained,
+                false => &mut definitions,
+            };
+            if let Some(known) = known
+                && !of_kind.iter().any(|other| Arc::ptr_eq(other, &known))
+            {
+                of_kind.push(known);
             }
         }
         if definitions.is_empty() {
             definitions.extend(self.remembered().clone());
         }
-        if !self.merged().is_of(&definitions) {
-            let merged = Arc::new(Merged::of(&definitions));
+        if !self.merged().is_of(&definitions, &drained) {
+            let merged = Arc::new(Merged::of(&definitions, &drained));
             *self.merged.write().unwrap_or_else(PoisonError::into_inner) = merged;
         }
         then()

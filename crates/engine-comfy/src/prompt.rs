@@ -189,7 +189,7 @@ mod tests {
             ("Cat.PNG".to_owned(), file.clone()),
             ("id".to_owned(), file),
         ];
-        let catalog = Merged::of(&[definitions().into()]).catalog;
+        let catalog = Merged::of(&[definitions().into()], &[]).catalog;
         let graph = Graph::from_value(graph).expect("a graph");
         let validation = validate(&graph, &catalog, &files.into(), targets);
         validation.graph.expect("a valid graph")

@@ -159,7 +159,9 @@ fn extra_info(error: &ValidationError) -> Map<String, Value> {
     let mut extra = Map::new();
     let mut put = |name: &str, value: Value| extra.insert(name.to_owned(), value);
     match &error.kind {
-        ValidationErrorKind::MissingNodeType { node, class, title } => {
+        ValidationErrorKind::MissingNodeType {
+            node, class, title, ..
+        } => {
             put("node_id", node.to_string().into());
             put("class_type", class.clone().into());
             put("node_title", title.clone().or_else(|| class.clone()).into());

@@ -5,6 +5,7 @@
 
 mod dynamic;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use dynamic::{Autogrow, AutogrowNames, DynamicOption};
@@ -163,6 +164,8 @@ pub struct OutputDefinition {
 #[derive(Clone, Debug, Default)]
 pub struct NodeCatalog {
     classes: Arc<IndexMap<String, Arc<NodeDefinition>>>,
+    /// Classes that workers have that take no jobs now.
+    drained: Arc<HashSet<String>>,
 }
 
 impl NodeDefinition {
@@ -263,7 +266,31 @@ impl NodeCatalog {
         let entry = |definition: NodeDefinition| (definition.class.clone(), Arc::new(definition));
         Self {
             classes: Arc::new(definitions.into_iter().map(entry).collect()),
+            drained: Arc::default(),
         }
+    }
+
+    /// The same classes, and these ones that only workers have that an operator drained: nothing can run them now.
+    #[must_use]
+    pub fn with_drained(self, classes: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            drained: Arc::new(classes.into_iter().collect()),
+            ..self
+        }
+    }
+
+    /// The same classes, and those that another catalog knows to be drained.
+    pub(crate) fn with_drained_of(self, other: &Self) -> Self {
+        Self {
+            drained: Arc::clone(&other.drained),
+            ..self
+        }
+    }
+
+    /// Whether nothing can run a class because the workers that have it are drained.
+    #[must_use]
+    pub fn is_drained(&self, class: &str) -> bool {
+        self.drained.contains(class) && !self.classes.contains_key(class)
     }
 
     /// A class by name.
@@ -284,7 +311,9 @@ impl NodeCatalog {
             let entry = classes.entry(class.clone());
             entry.or_insert_with(|| Arc::clone(definition));
         }
+        let drained = catalogs.iter().flat_map(|catalog| catalog.drained.iter());
         Self {
+            drained: Arc::new(drained.cloned().collect()),
             classes: Arc::new(classes),
         }
     }

@@ -74,6 +74,8 @@ pub enum ValidationErrorKind {
         class: Option<String>,
         /// The title of the node in its editor.
         title: Option<String>,
+        /// Whether workers have the class and only take no jobs, because an operator drained them.
+        is_drained: bool,
     },
     /// Nodes that wait for each other, in the order of the links; the node is one of them.
     DependencyCycle {
@@ -269,6 +271,10 @@ impl<'a> Subject<'a> {
                 node: self.id(index).clone(),
                 class: node.class_type.clone(),
                 title: node.title().map(str::to_owned),
+                is_drained: node
+                    .class_type
+                    .as_deref()
+                    .is_some_and(|class| self.catalog.is_drained(class)),
             },
         }
     }

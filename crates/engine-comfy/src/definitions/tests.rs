@@ -30,7 +30,7 @@ fn worker(version: &str, files: &[&str]) -> Arc<Definitions> {
 
 #[test]
 fn a_file_of_a_worker_is_offered_to_nobody_and_an_upload_is_a_file() {
-    let merged = Merged::of(&[worker("0.3.64", &[])]);
+    let merged = Merged::of(&[worker("0.3.64", &[])], &[]);
     let class = merged.catalog.get("LoadImage").expect("a class");
     assert_eq!(
         class.input("image").map(|input| &input.socket),
@@ -44,7 +44,10 @@ fn a_file_of_a_worker_is_offered_to_nobody_and_an_upload_is_a_file() {
 
 #[test]
 fn menus_offer_what_any_worker_has_and_the_newest_definition_stands() {
-    let merged = Merged::of(&[worker("0.3.9", &["b.ckpt"]), worker("0.3.64", &["a.ckpt"])]);
+    let merged = Merged::of(
+        &[worker("0.3.9", &["b.ckpt"]), worker("0.3.64", &["a.ckpt"])],
+        &[],
+    );
     let class = merged
         .catalog
         .get("CheckpointLoaderSimple")
@@ -57,7 +60,7 @@ fn menus_offer_what_any_worker_has_and_the_newest_definition_stands() {
 
 #[test]
 fn what_is_linked_into_a_group_of_inputs_is_part_of_the_graph() {
-    let merged = Merged::of(&[worker("1", &["a.ckpt"])]);
+    let merged = Merged::of(&[worker("1", &["a.ckpt"])], &[]);
     let graph = json!({
         "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "a.ckpt"}},
         "2": {"class_type": "Save", "inputs": {"x": 1, "width": 1, "parts.a": ["1", 0]}}
@@ -72,7 +75,7 @@ fn what_is_linked_into_a_group_of_inputs_is_part_of_the_graph() {
 #[test]
 fn ranges_are_left_to_the_worker_and_model_files_say_where_a_graph_runs() {
     let workers = [worker("1", &["a.ckpt"]), worker("1", &["b.ckpt"])];
-    let merged = Merged::of(&workers);
+    let merged = Merged::of(&workers, &[]);
     let graph = json!({
         "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "b.ckpt"}},
         "2": {"class_type": "Save", "inputs": {"x": ["1", 0], "width": 5.5, "parts.a": ["1", 1]}}

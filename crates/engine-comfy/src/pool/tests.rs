@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 use asset_store::MemoryBlobs;
 use serde_json::{Map, Value, json};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
 use super::*;
 use crate::slots::WorkerSlots;
@@ -22,11 +22,8 @@ fn definitions(class: &str) -> Arc<Definitions> {
     Arc::new(Definitions::read("0.33.0", Value::Object(entries)).expect("definitions"))
 }
 
-#[test]
-fn two_workers_that_are_met_at_once_both_keep_their_classes() {
-    // Nothing drives it, so nobody connects.
-    let runtime = Builder::new_current_thread().build().expect("a runtime");
-    let _guard = runtime.enter();
+/// A pool of these workers. Needs a runtime.
+fn pool(names: [&str; 2]) -> ComfyPool {
     let config = PoolConfig {
         preview_method: "none".to_owned(),
         asked_previews: |_| None,
@@ -37,7 +34,6 @@ fn two_workers_that_are_met_at_once_both_keep_their_classes() {
         bell: Arc::new(|| {}),
     };
     let pool = ComfyPool::new(Arc::new(MemoryBlobs::new(jiff::Timestamp::now)), config);
-    let names = ["A", "B"];
     for (name, port) in names.into_iter().zip([1, 2]) {
         let worker = WorkerConfig {
             name: name.to_owned(),
@@ -51,6 +47,44 @@ fn two_workers_that_are_met_at_once_both_keep_their_classes() {
         };
         pool.add(worker).expect("a worker");
     }
+    pool
+}
+
+/// A runtime that nothing drives, so that nobody connects.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().build().expect("a runtime")
+}
+
+#[test]
+fn a_class_of_drained_workers_alone_is_known_as_such() {
+    let runtime = runtime();
+    let _guard = runtime.enter();
+    let pool = pool(["A", "B"]);
+    for (name, class) in [("A", "OfA"), ("B", "OfB")] {
+        let worker = pool.shared.worker(name).expect("a worker");
+        worker.shared().definitions = Some(definitions(class));
+    }
+    let states = || {
+        let nodes = pool.nodes();
+        ["OfA", "OfB"].map(|class| (nodes.get(class).is_some(), nodes.is_drained(class)))
+    };
+    let (there, drained) = ((true, false), (false, true));
+    assert!(pool.drain("A", true));
+    assert_eq!(states(), [drained, there]);
+    assert!(pool.drain("B", true));
+    assert_eq!(states(), [drained, drained]);
+    assert!(pool.drain("A", false));
+    assert_eq!(states(), [there, drained]);
+    assert!(pool.remove("B"));
+    assert_eq!(states(), [there, (false, false)]);
+}
+
+#[test]
+fn two_workers_that_are_met_at_once_both_keep_their_classes() {
+    let runtime = runtime();
+    let _guard = runtime.enter();
+    let names = ["A", "B"];
+    let pool = pool(names);
     let shared = &pool.shared;
     let known = |class| shared.merged().catalog.get(class).is_some();
     for meeting in 0..MEETINGS {

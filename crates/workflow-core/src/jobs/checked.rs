@@ -82,13 +82,17 @@ impl Checked {
             .choose(&classes)
             .cloned()
             .ok_or(JobsError::Stopped)?;
-        let known = engine.engine.nodes();
-        if engines.any_unseen() && classes.clone().any(|class| known.get(class).is_none()) {
-            return Err(JobsError::NotReady {
-                retry_after_s: UNSEEN_RETRY_S,
-            });
+        let mut known = engine.engine.nodes();
+        if classes.clone().any(|class| known.get(class).is_none()) {
+            if engines.any_unseen() {
+                return Err(JobsError::NotReady {
+                    retry_after_s: UNSEEN_RETRY_S,
+                });
+            }
+            // What is missing may be at drained workers of another engine.
+            known = known.with_drained_of(&engines.nodes());
         }
-        let mut validation = validate(graph, &engine.engine.nodes(), files, targets);
+        let mut validation = validate(graph, &known, files, targets);
         let runs_in_part = submission.partial && validation.graph.is_some();
         if !validation.errors.is_empty() && !runs_in_part {
             return Err(JobsError::Invalid(Box::new(validation)));

@@ -132,6 +132,35 @@ fn every_error_is_collected_and_nothing_aborts() {
 }
 
 #[test]
+fn a_class_that_only_drained_workers_have_is_told_from_an_unknown_one() {
+    let drained = ["Gone".to_owned(), "Make".to_owned()];
+    let catalog = catalog().with_drained(drained);
+    let errors = |class: &str| {
+        let one = graph(json!({"1": {"class_type": class, "inputs": {"size": 1}}}));
+        let found = validate(&one, &catalog, &ResolvedFiles::new(), None);
+        let errors = found.errors.into_values().flat_map(|node| node.errors);
+        errors.collect::<Vec<_>>()
+    };
+    let texts = |class: &str| {
+        let found = errors(class);
+        let [error] = &found[..] else {
+            panic!("one error, not {found:?}")
+        };
+        assert_eq!(error.kind.error_type(), "missing_node_type");
+        (error.message(), error.reason())
+    };
+    let (message, reason) = texts("Gone");
+    assert!(
+        message.ends_with("those that have it are drained."),
+        "{message}"
+    );
+    assert!(reason.contains("'Gone' are drained"), "{reason}");
+    let (message, reason) = texts("Lost");
+    assert!(!message.contains("drained") && !reason.contains("drained"));
+    assert!(errors("Make").is_empty(), "another worker has it as well");
+}
+
+#[test]
 fn what_an_unknown_class_reads_is_judged_for_its_outputs() {
     let validation = check(json!({
         "1": {"class_type": "Make", "inputs": {"size": 65}},

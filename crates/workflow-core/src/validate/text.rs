@@ -48,6 +48,7 @@ impl ValidationError {
                 node,
                 class: None,
                 title,
+                ..
             } => {
                 let title = title.clone().unwrap_or_else(|| format!("ID #{node}"));
                 format!(
@@ -57,9 +58,15 @@ impl ValidationError {
             ValidationErrorKind::MissingNodeType {
                 class: Some(class),
                 title,
+                is_drained,
                 ..
             } => {
                 let title = title.as_ref().unwrap_or(class);
+                if *is_drained {
+                    return format!(
+                        "Node '{title}' needs a ComfyUI worker that takes jobs; those that have it are drained."
+                    );
+                }
                 if needs_comfyui_worker(class) {
                     return format!(
                         "Node '{title}' needs a ComfyUI worker, which this server does not have."
@@ -160,6 +167,13 @@ impl ValidationError {
         match &self.kind {
             ValidationErrorKind::MissingNodeType { class: None, .. } => {
                 "the node has no class_type; name the class of the node".to_owned()
+            }
+            ValidationErrorKind::MissingNodeType { class: Some(class), is_drained: true, .. } => {
+                format!(
+                    "the ComfyUI workers that have '{}' are drained and take no jobs; submit it again once one of them is \
+                     resumed, or use the classes that `nodes list` and /api/object_info show",
+                    short(class)
+                )
             }
             ValidationErrorKind::MissingNodeType { class: Some(class), .. } if needs_comfyui_worker(class) => {
                 format!(
