@@ -233,8 +233,15 @@ async fn every_command_has_a_manual_page() {
     ] {
         assert!(pages.contains(&name.to_owned()), "{name} in {pages:?}");
     }
-    let page = std::fs::read_to_string(user.path("pages/easel-run.1")).unwrap();
-    assert!(page.contains("uploads its files"), "{page}");
+    let page = |folder| std::fs::read_to_string(user.path(folder).join("easel-run.1")).unwrap();
+    assert!(page("pages").contains("uploads its files"));
+    // Of the day of the sources, where who packs them says so.
+    let mut packing = user.command(["man", "packed"]);
+    let packed = packing.env("SOURCE_DATE_EPOCH", "1700000000").output();
+    assert!(packed.await.unwrap().status.success());
+    let page = page("packed");
+    let title = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
+    assert!(title.starts_with(".TH easel-run 1 2023-11-14 "), "{title}");
 }
 
 #[tokio::test]

@@ -119,7 +119,7 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         let name = format!("{}-{}-{target}", product.name, packages.version);
         let linked = packages.linked(root, product, &target)?;
         let bill = sbom::of(&name, product, &packages, &linked, time, root)?;
-        let mut entries = product.entries(root, &programs)?;
+        let mut entries = product.entries(root, &programs, time)?;
         entries.push(Entry::text("sbom.cdx.json", &bill));
         let licences = licences::of(&packages, &linked, product.has_pages.then_some(root))?;
         entries.push(Entry::text("THIRD-PARTY-LICENSES.txt", &licences));
@@ -145,14 +145,16 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
 
 impl Product {
     /// Everything of the archive that is there before the archive is.
-    fn entries(&self, root: &Path, programs: &Path) -> io::Result<Vec<Entry>> {
+    fn entries(&self, root: &Path, programs: &Path, time: u64) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for name in self.programs {
             let program = programs.join(name);
             let bytes = read(&program)?;
             entries.push(Entry::new(format!("bin/{name}"), PROGRAM, bytes));
             let folder = tempfile::tempdir()?;
-            output(Command::new(&program).arg("man").arg(folder.path()))?;
+            let mut manual = Command::new(&program);
+            manual.env("SOURCE_DATE_EPOCH", time.to_string());
+            output(manual.arg("man").arg(folder.path()))?;
             for entry in fs::read_dir(folder.path())? {
                 let entry = entry?;
                 let name = entry.file_name().to_string_lossy().into_owned();

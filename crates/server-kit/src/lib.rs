@@ -32,6 +32,7 @@ pub mod webhooks;
 
 mod front;
 mod listening;
+mod manual;
 mod server;
 mod systemd;
 

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Access, ConfigError, Key, PlaceError, ServerConfig, Settings};
 use crate::listening::ListenAddress;
 use crate::logging::{LogConfig, LogControl};
+use crate::manual;
 use crate::reload::Reloader;
 use crate::signals::{Ended, Hangups, Signals};
 use crate::systemd;
@@ -74,8 +75,7 @@ pub fn man() -> Command {
 pub fn write_manual(program: Command, arguments: &ArgMatches) -> Result<(), Failure> {
     let folder = arguments.get_one::<PathBuf>("folder");
     let folder = folder.expect("clap requires it");
-    let written =
-        std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(program, folder));
+    let written = manual::write(program, &manual::day(), folder);
     written.map_err(|error| Failure {
         exit_code: 1,
         message: format!(

@@ -1,9 +1,12 @@
 //! `completions`, `schema` and `man`: what needs no server.
 
+use std::io;
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::arguments::Arguments;
@@ -46,8 +49,9 @@ pub(crate) fn schema(output: Option<&str>) -> Result<(), Failure> {
 
 /// `easel man`.
 pub(crate) fn manual(folder: &Path) -> Result<(), Failure> {
-    let written = std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
+    let mut program = Arguments::command().disable_help_subcommand(true);
+    program.build();
+    let written = std::fs::create_dir_all(folder).and_then(|()| pages(&program, &day(), folder));
     written.map_err(|error| {
         Failure::new(
             Kind::Failed,
@@ -55,4 +59,22 @@ pub(crate) fn manual(folder: &Path) -> Result<(), Failure> {
         )
         .hint("name another folder")
     })
+}
+
+/// A page for a command and for each below it that its help shows.
+fn pages(command: &Command, day: &str, folder: &Path) -> io::Result<()> {
+    let commands = command.get_subcommands();
+    for command in commands.filter(|command| !command.is_hide_set()) {
+        pages(command, day, folder)?;
+    }
+    Man::new(command.clone()).date(day).generate_to(folder)?;
+    Ok(())
+}
+
+/// The day of pages that are written now. Who packs them sets `SOURCE_DATE_EPOCH`, so that the same sources make the same pages.
+fn day() -> String {
+    let told = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let told = told.and_then(|seconds| Timestamp::from_second(seconds.trim().parse().ok()?).ok());
+    let day = told.unwrap_or_else(Timestamp::now);
+    day.strftime("%Y-%m-%d").to_string()
 }
