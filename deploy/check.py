@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import ssl
+import stat
 import subprocess
 import sys
 import tempfile
@@ -352,6 +353,7 @@ def built(folder, program, bases):
     files = Path(buildah("mount", container))
     data = (files / "data").stat()
     need((data.st_uid, data.st_gid) == (USER, USER), "the data directory is somebody else's")
+    need(stat.S_IMODE(data.st_mode) == 0o700, f"the data directory has the permissions {stat.S_IMODE(data.st_mode):o}")
     variables = dict(pair.split("=", 1) for pair in settings["Env"])
     return files, variables, settings["Entrypoint"] + settings["Cmd"], settings["User"]
 
