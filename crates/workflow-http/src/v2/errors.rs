@@ -2,18 +2,22 @@
 //!
 //! What goes out is safe to read by anybody; the chain behind a fault of the service goes to the log, once, here.
 
+mod answer;
+
 use accounts::{AccountsError, Scope};
 use asset_http::DAMAGED;
 use asset_store::AssetsError;
 use http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::media::NotJson;
 use hyper_kit::multipart::MultipartError;
 use hyper_kit::{Body, BodyError, NoUnits, Refusal, RoomError};
 use identity::IdentityError;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 use workflow_core::{GraphError, JobStatus, JobsError};
+
+use answer::{Answer, FAULT, fault, invalid, key_reused, not_found, over_quota, plain, too_large};
 
 use super::problems;
 use super::wire::ErrorEnvelope;
@@ -122,18 +126,6 @@ pub(crate) enum ApiError {
 
 /// When to try again where memory is short, in seconds: any large request may be done at any moment.
 const BUSY_RETRY_S: u64 = 1;
-
-/// The code of whatever is the service's own fault.
-const FAULT: &str = "upstream_error";
-
-/// What a client reads of an error.
-struct Answer {
-    status: StatusCode,
-    code: &'static str,
-    message: String,
-    details: Option<Value>,
-    header: Option<(HeaderName, HeaderValue)>,
-}
 
 impl ApiError {
     /// The response to a request that ended so; logs the chain of a fault.
@@ -423,78 +415,6 @@ fn of_form(error: &MultipartError) -> Answer {
         MultipartError::Idle => invalid(StatusCode::REQUEST_TIMEOUT, error.to_string()),
         MultipartError::Broken(_) => invalid(StatusCode::BAD_REQUEST, error.to_string()),
     }
-}
-
-impl Answer {
-    fn details(self, details: Value) -> Self {
-        Self {
-            details: Some(details),
-            ..self
-        }
-    }
-
-    fn with(self, name: HeaderName, value: HeaderValue) -> Self {
-        Self {
-            header: Some((name, value)),
-            ..self
-        }
-    }
-}
-
-fn plain(status: StatusCode, code: &'static str, message: impl Into<String>) -> Answer {
-    Answer {
-        status,
-        code,
-        message: message.into(),
-        details: None,
-        header: None,
-    }
-}
-
-fn invalid(status: StatusCode, message: impl Into<String>) -> Answer {
-    plain(status, "invalid_request", message)
-}
-
-fn not_found(message: &str) -> Answer {
-    plain(StatusCode::NOT_FOUND, "not_found", message)
-}
-
-fn too_large(limit: u64) -> Answer {
-    plain(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "payload_too_large",
-        format!("this is larger than the {limit} bytes that are taken; send less"),
-    )
-    .details(json!({ "limit_bytes": limit }))
-}
-
-fn over_quota(limit: u64) -> Answer {
-    plain(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "storage_quota_exceeded",
-        format!(
-            "files and graphs of the account may have {limit} bytes together, and this does not fit; \
-             delete files, or wait until jobs and files expire"
-        ),
-    )
-    .details(json!({ "limit_bytes": limit }))
-}
-
-fn key_reused(field: &'static str, id: &str) -> Answer {
-    plain(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "idempotency_key_reuse",
-        "the idempotency key was used with another request; use a new key for a new request",
-    )
-    .details(json!({ field: id }))
-}
-
-fn fault() -> Answer {
-    plain(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        FAULT,
-        "the service could not do this now; try again, and quote the request id if this repeats",
-    )
 }
 
 #[cfg(test)]

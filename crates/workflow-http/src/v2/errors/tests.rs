@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use accounts::AccountsError;
 use asset_store::{AssetId, BlobHash};
+use serde_json::Value;
 use workflow_core::{JobId, Reference, StoreError};
 
 use super::*;
