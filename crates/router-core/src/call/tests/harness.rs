@@ -25,6 +25,8 @@ use crate::{
     Timer, Usage, UsageQuery, UsageRow, Violation, ViolationStep, Waiter,
 };
 
+mod ports;
+
 /// What the provider was asked, and where its answer goes.
 pub(super) enum Asked {
     Submit(Submission, oneshot::Sender<Result<Submitted, Failure>>),
@@ -36,58 +38,6 @@ pub(super) struct Puppet {
     asked: mpsc::Sender<Asked>,
     pub(super) submits: AtomicUsize,
     pub(super) cancels: AtomicUsize,
-}
-
-#[async_trait]
-impl Provider for Puppet {
-    async fn submit(&self, submission: Submission) -> Result<Submitted, Failure> {
-        self.submits.fetch_add(1, Ordering::Relaxed);
-        let (answer, answered) = oneshot::channel();
-        let asked = Asked::Submit(submission, answer);
-        self.asked
-            .send(asked)
-            .await
-            .map_err(|_| ())
-            .expect("the test listens");
-        answered.await.expect("the test answers")
-    }
-
-    async fn collect(&self, handle: &Handle, _: &Contact) -> Result<Collected, Failure> {
-        let (answer, answered) = oneshot::channel();
-        let asked = Asked::Collect(handle.clone(), answer);
-        self.asked
-            .send(asked)
-            .await
-            .map_err(|_| ())
-            .expect("the test listens");
-        answered.await.expect("the test answers")
-    }
-
-    async fn cancel(&self, _: &Handle) {
-        self.cancels.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn refuses(&self, body: &[u8]) -> Vec<Violation> {
-        let text = std::str::from_utf8(body).expect("text");
-        let refused = text.contains("unsendable").then(|| Violation {
-            location: vec![ViolationStep::Field("prompt".to_owned())],
-            message: "it cannot be sent".to_owned(),
-            kind: "value_error",
-            context: None,
-        });
-        refused.into_iter().collect()
-    }
-
-    fn price(&self, body: &Value) -> Price {
-        let cents = body.get("cents").and_then(Value::as_u64);
-        cents.map_or(Price::Unknown { hold_cents: 10 }, |cents| Price::Exact {
-            cents,
-        })
-    }
-
-    fn streams(&self, body: &Value) -> bool {
-        body.get("stream") == Some(&Value::Bool(true))
-    }
 }
 
 /// A clock that stands still until it is moved.
@@ -115,25 +65,6 @@ impl Clock {
     }
 }
 
-#[async_trait]
-impl Timer for Clock {
-    fn now(&self) -> Timestamp {
-        start() + jiff::SignedDuration::try_from(self.passed()).expect("in range")
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        let until = self.passed() + duration;
-        self.slept.notify_one();
-        loop {
-            let moved = self.moved.notified();
-            if self.passed() >= until {
-                return;
-            }
-            moved.await;
-        }
-    }
-}
-
 /// Threads whose work the test does itself.
 #[derive(Default)]
 pub(super) struct Aside {
@@ -152,13 +83,6 @@ impl Aside {
             }
             self.came.notified().await;
         }
-    }
-}
-
-impl BlockingPool for Aside {
-    fn run(&self, work: Box<dyn FnOnce() + Send>) {
-        self.work.lock().expect("not poisoned").push_back(work);
-        self.came.notify_one();
     }
 }
 
