@@ -43,6 +43,9 @@ const LINES: f64 = 5.0;
 const SPARE: f64 = 1.12;
 /// A value below this share of the scale is written above its point, where the axis does not cross it.
 const LOW: f64 = 0.2;
+/// The height of a value, and how far what is written on a gate reaches above it.
+const TEXT: f64 = 9.0;
+const GATE_ROOM: f64 = 15.0;
 
 const STYLE: &str = "svg{--ground:#fff;--ink:#1f2328;--faint:#59636e;--rule:#d8dee4;--line:#0969da;--gate:#bc4c00;\
     font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--ink)}\
@@ -132,10 +135,15 @@ impl Panel {
                 svg,
                 format_args!("<circle class=\"point\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>\n"),
             );
-            let beside = if value < LOW * top {
-                y - 11.0
-            } else {
-                y + 20.0
+            let (above, below) = (y - 11.0, y + 20.0);
+            // Neither the gate nor what is written on it is written over.
+            let is_free = |line: f64| {
+                let is_taken = |gate| line + 2.0 > gate - GATE_ROOM && line - TEXT < gate + 2.0;
+                !self.gate.map(height).is_some_and(is_taken)
+            };
+            let beside = match value < LOW * top || (!is_free(below) && is_free(above)) {
+                true => above,
+                false => below,
             };
             text(
                 svg,
@@ -330,6 +338,13 @@ mod tests {
         assert!((number(gates[0], "y1") - (bottom - 0.6 * PLOT.1)).abs() < 0.1);
         let line = of("line");
         assert_eq!(attribute(line[0], "points").split(' ').count(), 3);
+        // Zero has no room below it, and below 80 is the gate with its name.
+        let values = of("value middle");
+        let sides = values
+            .iter()
+            .zip(&at)
+            .map(|(value, (_, y))| number(value, "y") < *y);
+        assert_eq!(sides.collect::<Vec<_>>(), [true, false, true]);
     }
 
     #[test]
