@@ -1,4 +1,5 @@
-//! JSON text, measured before it is parsed: how many values a tree of it has, how deep they nest, how long its texts are.
+//! JSON text, measured before it is parsed: how many values a tree of it has, how deep they nest, how long its texts are. And the
+//! tree of what is written.
 //!
 //! A tree takes many times the bytes of its text: 16 MiB of `[0,0,...]` become 1.2 GB. A server measures the text of
 //! a stranger before it parses it. Measuring allocates nothing, and does not say whether a text is JSON: that is for the
@@ -7,8 +8,10 @@
 #![doc = include_str!("../README.md")]
 
 mod spelling;
+mod tree;
 
 pub use spelling::Spelling;
+pub use tree::{object, read, read_str, value};
 
 /// Most values that one text may have: a graph of 50,000 nodes has room for 20 in each.
 pub const MOST_VALUES: usize = 1_000_000;

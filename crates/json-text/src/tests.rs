@@ -1,7 +1,7 @@
 //! Figures against trees of the same texts, whatever the text.
 
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::*;
 
@@ -169,6 +169,20 @@ proptest! {
     }
 
     #[test]
+    fn a_tree_is_that_of_the_usual_parser(value in values()) {
+        let text = loosely(&value);
+        let usual: Value = serde_json::from_str(&text).expect("valid JSON");
+        prop_assert_eq!(read_str(&text).expect("valid JSON"), usual.clone());
+        prop_assert_eq!(read(text.as_bytes()).expect("valid JSON"), usual);
+    }
+
+    #[test]
+    fn what_the_usual_parser_refuses_is_refused(text in r#"[\[\]{}",:\\ud83d0-9eE.+ \-ntrue]{0,40}"#) {
+        let refused = serde_json::from_str::<Value>(&text).err().map(|error| error.to_string());
+        prop_assert_eq!(read_str(&text).err().map(|error| error.to_string()), refused);
+    }
+
+    #[test]
     fn no_bytes_make_it_panic(text in proptest::collection::vec(any::<u8>(), 0..64)) {
         let (mut spelling, mut out) = (Spelling::default(), Vec::new());
         while spelling.next(&text, &mut out, 3) {}
@@ -185,5 +199,46 @@ fn a_list_takes_no_more_than_its_weight() {
         };
         let bytes = size_of::<Value>() * (1 + items.capacity());
         assert!(bytes <= weigh(text.as_bytes()).tree_bytes, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn a_name_of_the_parser_is_a_name() {
+    #[derive(serde::Deserialize)]
+    struct Fields {
+        #[serde(deserialize_with = "value")]
+        any: Value,
+        #[serde(deserialize_with = "object")]
+        object: Map<String, Value>,
+    }
+    let mark = "$serde_json::private::RawValue";
+    for name in [mark, "\\u0024serde_json::private::RawV\\u0061lue"] {
+        let text = format!(r#"{{"{name}":"[1,2]"}}"#);
+        let seen = json!({ mark: "[1,2]" });
+        assert_eq!(read_str(&text).expect("valid JSON"), seen);
+        let nested = format!(r#"{{"any":[{text}],"object":{text}}}"#);
+        let fields: Fields = serde_json::from_str(&nested).expect("valid JSON");
+        assert_eq!(fields.any, json!([seen]));
+        assert_eq!(Value::from(fields.object), seen);
+    }
+}
+
+#[test]
+fn an_object_is_no_other_value() {
+    let mut reader = serde_json::Deserializer::from_str("[1]");
+    let refused = object(&mut reader).expect_err("a list");
+    let told = refused.to_string();
+    assert!(
+        told.starts_with("invalid type: sequence, expected a map"),
+        "{told}"
+    );
+}
+
+#[test]
+fn it_nests_as_deep_as_for_the_usual_parser() {
+    for depth in 120..=130 {
+        let nested = "[".repeat(depth) + &"]".repeat(depth);
+        let usual = serde_json::from_str::<Value>(&nested).ok();
+        assert_eq!(read_str(&nested).ok(), usual, "{depth}");
     }
 }

@@ -16,16 +16,9 @@ pub(crate) fn view(body: &[u8]) -> Result<Value, String> {
     // As a text, none of its strings is looked through a second time for being one.
     let text = match str::from_utf8(body) {
         Ok(text) => text,
-        Err(_) => return serde_json::from_slice(body).map_err(malformed),
+        Err(_) => return json_text::read(body).map_err(malformed),
     };
-    if json::may_be_marked(text) {
-        let refused = || match json::grammar_error(text) {
-            Some(error) => malformed(error),
-            None => "the body is not valid JSON: it nests too deeply".to_owned(),
-        };
-        return json::read_bounded(text).ok_or_else(refused);
-    }
-    let refused = match serde_json::from_str(text) {
+    let refused = match json_text::read_str(text) {
         Ok(view) => return Ok(view),
         Err(refused) => refused,
     };

@@ -4,7 +4,6 @@
 //! here serves pointers, prices and schemas, and is used only where the usual parser gave up. It does not recurse, so that
 //! the depth of a document costs memory and never the stack.
 
-use memchr::{memchr2, memmem};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -36,12 +35,10 @@ struct Reader<'a> {
 /// Reads a document of a partner as far as it can be held: a number past all bounds as its text, what is nested deeper than
 /// 128 levels as null, half a surrogate pair and what is no UTF-8 as U+FFFD. `None` if it is no JSON by its grammar.
 ///
-/// What `serde_json` can hold is what it reads, and takes no longer.
+/// What can be held as it is takes no longer than usual.
 #[must_use]
 pub fn read_leniently(body: &[u8]) -> Option<Value> {
-    if str::from_utf8(body).is_ok_and(|text| !may_be_marked(text))
-        && let Ok(value) = serde_json::from_slice(body)
-    {
+    if let Ok(value) = json_text::read(body) {
         return Some(value);
     }
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
@@ -50,24 +47,6 @@ pub fn read_leniently(body: &[u8]) -> Option<Value> {
         return None;
     }
     read(&String::from_utf8_lossy(body), Beyond::Shown)
-}
-
-/// Whether a text may have the name by which `serde_json` takes an object for JSON in a text of its own. To everybody else that
-/// is an object, so such a text is read here and not there. Spelled with escapes, the name has a letter or mark of ASCII as one.
-pub(crate) fn may_be_marked(text: &str) -> bool {
-    const MARK: &str = "$serde_json::private::RawValue";
-    let bytes = text.as_bytes();
-    // Most bodies have neither of them.
-    if memchr2(b'$', b'\\', bytes).is_none() {
-        return false;
-    }
-    let spells_mark = |at: usize| {
-        let digits = text.get(at + 4..at + 6);
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        byte.is_some_and(|byte| MARK.as_bytes().contains(&byte))
-    };
-    memmem::find(bytes, MARK.as_bytes()).is_some()
-        || memmem::find_iter(bytes, b"\\u00").any(spells_mark)
 }
 
 /// Reads a body of a caller. `None` if it is no JSON by its grammar, or nested deeper than [`MAX_DEPTH`].

@@ -122,10 +122,14 @@ impl PromptRequest {
 
 /// What goes into pictures besides the graph; null is nothing.
 fn pnginfo(raw: &RawValue) -> Result<Map<String, Value>, PromptRefusal> {
-    let info: Option<Map<String, Value>> = serde_json::from_str(raw.get()).map_err(|_| {
-        invalid("`extra_data.extra_pnginfo` must be an object; its keys go into pictures")
-    })?;
-    let info = info.unwrap_or_default();
+    let info = match json_text::read_str(raw.get()) {
+        Ok(Value::Null) => Map::new(),
+        Ok(Value::Object(info)) => info,
+        Ok(_) | Err(_) => {
+            let must = "`extra_data.extra_pnginfo` must be an object; its keys go into pictures";
+            return Err(invalid(must));
+        }
+    };
     let mut unfit = info
         .keys()
         .filter(|key| key.chars().any(|letter| letter > '\u{ff}'));
@@ -162,7 +166,7 @@ fn value(fields: &Fields<'_>, name: &str) -> Result<Option<Value>, PromptRefusal
     let Some(raw) = fields.get(name).filter(|raw| raw.get() != "null") else {
         return Ok(None);
     };
-    let value = serde_json::from_str(raw.get());
+    let value = json_text::read_str(raw.get());
     value.map(Some).map_err(|error| {
         let details = format!("`{name}` cannot be read: {error}");
         refused(
@@ -248,7 +252,7 @@ fn extra_data(raw: &RawValue) -> Result<(Option<SecretString>, Fields<'_>), Prom
     let mut secret = None;
     for name in SECRETS {
         let given = extra.remove(name);
-        match given.map(|raw| serde_json::from_str(raw.get()).unwrap_or(Value::Bool(true))) {
+        match given.map(|raw| json_text::read_str(raw.get()).unwrap_or(Value::Bool(true))) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) if text.is_empty() => {}
             Some(Value::String(text)) if text.len() <= MOST_SECRET_BYTES => {
@@ -406,6 +410,15 @@ mod tests {
             });
             assert_eq!(extra.expect("an object"), expected);
         }
+    }
+
+    #[test]
+    fn a_name_of_the_parser_goes_into_pictures_as_any_other() {
+        let named = r#"{"$serde_json::private::RawValue":"[1]"}"#;
+        let extra = format!(r#"{{"extra_pnginfo": {{"workflow": {named}}}}}"#);
+        let request = read(&format!(r#"{{"prompt": {{}}, "extra_data": {extra}}}"#));
+        let request = request.expect("a submission");
+        assert_eq!(request.extra_pnginfo["workflow"].to_string(), named);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use accounts::Fingerprint;
 use indexmap::IndexMap;
-use serde_json::Value;
 
 use super::submit::fingerprint;
 use super::{JobsError, Submission};
@@ -31,7 +30,7 @@ impl Read {
         json_text::check(text).map_err(GraphError::TooLarge)?;
         let may_be_long = text.len() > MAX_TEXT_BYTES;
         let has_long = may_be_long && json_text::measure(text).longest_text > MAX_TEXT_BYTES;
-        let value: Value = serde_json::from_slice(text).map_err(|_| GraphError::NotAnObject)?;
+        let value = json_text::read(text).map_err(|_| GraphError::NotAnObject)?;
         let fingerprint = fingerprint(&value, &submission.metadata);
         let graph = Graph::from_value(value)?;
         graph.check_ids()?;

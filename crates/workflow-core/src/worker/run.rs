@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -203,7 +203,7 @@ impl Worker {
             account: claim.job.account.clone(),
             graph: Arc::new(graph),
             plan,
-            extra_pnginfo: serde_json::from_str(&claim.body.extra_pnginfo).unwrap_or_default(),
+            extra_pnginfo: members(&claim.body.extra_pnginfo),
             origin: claim.body.origin.clone(),
         };
         let context = RunContext {
@@ -218,7 +218,7 @@ impl Worker {
 
     /// The graph as it was validated at submission: the same text, the same files, the same classes.
     fn prepare(claim: &Claim, nodes: &NodeCatalog) -> Result<ValidGraph, JobError> {
-        let value: Value = serde_json::from_slice(&claim.body.workflow)
+        let value = json_text::read(&claim.body.workflow)
             .map_err(|_| broken("the stored workflow is damaged"))?;
         let graph =
             Graph::from_value(value).map_err(|_| broken("the stored workflow is damaged"))?;
@@ -350,6 +350,14 @@ fn saved(unanswered: Job, found: Option<&Arc<Job>>) -> Option<Arc<Job>> {
                 ..unanswered
             })
         }),
+    }
+}
+
+/// The members of a stored object; none of what is no object.
+fn members(text: &str) -> Map<String, Value> {
+    match json_text::read_str(text) {
+        Ok(Value::Object(members)) => members,
+        Ok(_) | Err(_) => Map::new(),
     }
 }
 

@@ -44,7 +44,7 @@ impl Hidden {
 
     /// What such a file says.
     fn of(bytes: Option<&[u8]>) -> Self {
-        let document = bytes.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+        let document = bytes.and_then(|bytes| json_text::read(bytes).ok());
         let Some(document) = document else {
             return Self::default();
         };

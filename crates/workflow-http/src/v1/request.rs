@@ -242,7 +242,7 @@ impl Call<'_> {
     /// A body that is JSON, with the room that it takes.
     pub(super) async fn json(&self, body: Body) -> Result<Parsed<Value>, ApiError> {
         let bytes = self.read(body).await?;
-        let parsed = self.parse(&bytes, |bytes| serde_json::from_slice(bytes));
+        let parsed = self.parse(&bytes, json_text::read);
         let Parsed { value, room } = parsed.await?;
         let value = value.map_err(ApiError::Syntax)?;
         Ok(Parsed { value, room })

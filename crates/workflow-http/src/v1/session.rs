@@ -48,7 +48,7 @@ pub(super) async fn sign_in(
         let bytes = memory
             .read_sign_in(client, body, service.config.read_pace)
             .await?;
-        let body: Value = serde_json::from_slice(&bytes).map_err(ApiError::Syntax)?;
+        let body = json_text::read(&bytes).map_err(ApiError::Syntax)?;
         let key = object(body)?
             .get("key")
             .and_then(Value::as_str)

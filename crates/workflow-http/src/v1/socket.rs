@@ -150,7 +150,7 @@ impl Conversation for Heard {
 
     fn hear(&mut self, text: &str) {
         // What is no object does not count as a first word, and nothing else is listened to.
-        let Ok(Value::Object(message)) = serde_json::from_str(text) else {
+        let Ok(Value::Object(message)) = json_text::read_str(text) else {
             return;
         };
         let first = !std::mem::replace(&mut self.greeted, true);

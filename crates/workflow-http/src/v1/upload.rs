@@ -345,7 +345,7 @@ async fn probe(call: &Call<'_>, blob: Blob) -> Result<&'static str, ApiError> {
 async fn original(call: &Call<'_>, reference: &str) -> Result<Asset, ApiError> {
     let must = "a JSON object with filename, subfolder and type";
     let wrong = || field("original_ref", must);
-    let value: Value = serde_json::from_str(reference).map_err(|_| wrong())?;
+    let value = json_text::read_str(reference).map_err(|_| wrong())?;
     let fields = value.as_object().ok_or_else(wrong)?;
     let mut query = Vec::new();
     for name in ["filename", "subfolder", "type"] {

@@ -6,7 +6,7 @@ use asset_store::{Asset, AssetId, AssetsError, BlobHash, Created, FilePath, Uplo
 use http::{Response, StatusCode};
 use hyper_kit::{Body, media};
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -29,15 +29,10 @@ const MOST_TAG_CHARACTERS: usize = 255;
 const OPERATION: &str = "assets/from-hash";
 
 /// The body of `POST /assets/from-hash`. Each field is read for itself, so that a refusal can name it.
-#[derive(Deserialize)]
 struct FromHashBody {
-    #[serde(default)]
     hash: Value,
-    #[serde(default)]
     file_path: Value,
-    #[serde(default)]
     tags: Value,
-    #[serde(default)]
     expires_in: Value,
 }
 
@@ -51,11 +46,16 @@ pub(crate) async fn create_from_hash(
     media::expect_json(headers)?;
     let bytes = call.read(body).await?;
     let parsed = call.parse(&bytes, |bytes| {
-        let value: Value = serde_json::from_slice(bytes).map_err(ApiError::Syntax)?;
-        // An array would be read as well: as the fields, in their order.
-        let value = Some(value).filter(Value::is_object);
-        let body = value.and_then(|value| serde_json::from_value::<FromHashBody>(value).ok());
-        body.ok_or_else(|| field("body", "an object with a `hash`"))
+        let Value::Object(mut fields) = json_text::read(bytes).map_err(ApiError::Syntax)? else {
+            return Err(field("body", "an object with a `hash`"));
+        };
+        let mut take = |name: &str| fields.remove(name).unwrap_or_default();
+        Ok(FromHashBody {
+            hash: take("hash"),
+            file_path: take("file_path"),
+            tags: take("tags"),
+            expires_in: take("expires_in"),
+        })
     });
     let Parsed {
         value,

@@ -67,8 +67,7 @@ impl SubmissionBody {
 /// Why a text that passed for JSON cannot be read as a value: it nests too deeply, has a number beyond all range, or half
 /// a surrogate pair. Asked only once a parser failed to read it.
 pub(crate) fn unreadable(text: &[u8]) -> Option<ApiError> {
-    let value = serde_json::from_slice::<serde_json::Value>(text);
-    value.err().map(ApiError::Syntax)
+    json_text::read(text).err().map(ApiError::Syntax)
 }
 
 /// The fields of an object; of two with one name the later stands. `None` for anything else.

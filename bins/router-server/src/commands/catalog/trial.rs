@@ -12,7 +12,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use providers::{Exchange, Heard, LoadedModel};
 use router_core::{
     AnswerSink, Bucket, Charge, Contact, Failure as ModelFailure, GenerationId, ModelId, Price,
-    Ran, Refusal, Submission, Timer, Violation, ViolationStep,
+    Ran, Refusal, Submission, Timer, Violation, ViolationStep, read_leniently,
 };
 use server_kit::program::{self, Failure};
 use server_kit::timer::TokioTimer;
@@ -79,7 +79,7 @@ async fn attempt(
     };
     let body = Bytes::from(body);
     // What is no JSON breaks the schema, too: by not being an object.
-    let view = serde_json::from_slice(&body).unwrap_or_default();
+    let view = read_leniently(&body).unwrap_or_default();
     for violation in loaded.model.document().violations(&view) {
         let (place, message) = (place(&violation), &violation.message);
         program::print(&format!("The schema refuses {place}: {message}\n"));
@@ -96,7 +96,7 @@ async fn attempt(
 
 /// Makes one call and prints it while it is made; why it did not end with a result.
 async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> Option<String> {
-    let view = serde_json::from_slice(&body).unwrap_or_default();
+    let view = read_leniently(&body).unwrap_or_default();
     let streams = loaded.model.provider().streams(&view);
     let price = loaded.model.provider().price(&view);
     let submission = Submission {
