@@ -128,7 +128,7 @@ fn value_of(
         return file_value(field, name, known, &types);
     }
     let takes = |kind: &str| types.contains(&kind);
-    let json = serde_json::from_str::<Value>(text).ok();
+    let json = json_text::read_str(text).ok();
     let fits = |value: &Value| match value {
         Value::Null => takes("null"),
         Value::Bool(_) => takes("boolean"),
@@ -216,7 +216,7 @@ fn whole(name: &str) -> Result<Map<String, Value>, Failure> {
     let shown = if name == "-" { "standard input" } else { name };
     let bytes = read(Path::new(name))
         .map_err(|error| Failure::usage(format!("@{name}: the file cannot be read: {error}")))?;
-    match serde_json::from_slice(&bytes) {
+    match json_text::read(&bytes) {
         Ok(Value::Object(body)) => Ok(body),
         Ok(_) => Err(Failure::usage(format!(
             "{shown}: the body is no JSON object"
@@ -243,7 +243,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 fn json_of(field: &str, text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text)
+    json_text::read_str(text)
         .map_err(|error| Failure::usage(format!("`{field}`: this is no JSON ({error})")))
 }
 

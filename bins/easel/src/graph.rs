@@ -75,8 +75,8 @@ fn nodes(bytes: &[u8]) -> Result<Map<String, Value>, String> {
         return Err("this is UTF-16; save the file as UTF-8".to_owned());
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let value: Value = serde_json::from_slice(bytes)
-        .map_err(|error| format!("this is no JSON ({error}); {EXPORT}"))?;
+    let value =
+        json_text::read(bytes).map_err(|error| format!("this is no JSON ({error}); {EXPORT}"))?;
     let Value::Object(nodes) = unwrapped(value) else {
         return Err(format!("the workflow is no object of nodes; {EXPORT}"));
     };

@@ -150,7 +150,7 @@ fn value_of(
     if before.is_some_and(Value::is_string) {
         return Ok(Meant::Value(Value::String(text.to_owned())));
     }
-    let literal = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let literal = json_text::read_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     Ok(Meant::Value(literal))
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct AddedKey<'a> {
 
 impl Fields {
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, ApiError> {
-        match serde_json::from_slice(bytes).map_err(ApiError::Syntax)? {
+        match json_text::read(bytes).map_err(ApiError::Syntax)? {
             Value::Object(fields) => Ok(Self(fields)),
             Value::Null
             | Value::Bool(_)

@@ -88,7 +88,7 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "admin-http",
         Room::Plumbing,
-        &["accounts", "hyper-kit", "identity"],
+        &["accounts", "hyper-kit", "identity", "json-text"],
     ),
     layer(
         "workflow-http",
@@ -158,7 +158,13 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "engine-native",
         Room::Adapter,
-        &["asset-store", "hyper-kit", "images", "workflow-core"],
+        &[
+            "asset-store",
+            "hyper-kit",
+            "images",
+            "json-text",
+            "workflow-core",
+        ],
     ),
     layer(
         "providers",
@@ -178,6 +184,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "identity",
             "installation",
+            "json-text",
             "trace-context",
             "webhooks",
             // Their ports for the clock and the threads of the system, behind features.
@@ -233,6 +240,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "identity",
             "installation",
+            "json-text",
             "providers",
             "router-core",
             "router-http",
@@ -245,7 +253,7 @@ pub const LAYERS: &[Layer] = &[
         ],
     ),
     // The command line of users has no server in it.
-    layer("easel", Room::Binary, &["client", "images"]),
+    layer("easel", Room::Binary, &["client", "images", "json-text"]),
     Layer {
         name: "it",
         room: Room::Tool,

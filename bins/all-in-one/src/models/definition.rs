@@ -40,8 +40,10 @@ pub(super) struct PublishedModel {
     /// How bodies become jobs, and jobs answers.
     pub(super) wiring: Wiring,
     /// The schema of bodies.
+    #[serde(deserialize_with = "json_text::value")]
     pub(super) schema: Value,
     /// The graph in API format.
+    #[serde(deserialize_with = "json_text::object")]
     pub(super) graph: Map<String, Value>,
 }
 

@@ -235,8 +235,7 @@ fn value(
         Kind::Json => match inputs.text(name)?.trim() {
             "" if !field.required => None,
             text => {
-                let read: Result<Value, _> = serde_json::from_str(text);
-                let read = read
+                let read = json_text::read_str(text)
                     .map_err(|error| problem::invalid(format!("`{name}` is no JSON: {error}")))?;
                 if field.path.is_empty() && !read.is_object() {
                     return Err(problem::invalid("the body is no JSON object"));

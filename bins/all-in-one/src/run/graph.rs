@@ -61,7 +61,7 @@ impl GraphFile {
             return Err(failed("this is UTF-16; save the file as UTF-8".to_owned()));
         }
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
-        let value: Value = serde_json::from_slice(text)
+        let value = json_text::read(text)
             .map_err(|error| failed(format!("this is no JSON; {EXPORT}: {error}")))?;
         let value = unwrapped(value);
         Graph::from_value(value.clone()).map_err(|error| {

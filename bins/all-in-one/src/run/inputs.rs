@@ -201,7 +201,7 @@ fn is_address(text: &str) -> bool {
 
 /// What a text means as a value: JSON where it is some, otherwise itself.
 fn literal(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    json_text::read_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 fn reference(asset: AssetId) -> Value {

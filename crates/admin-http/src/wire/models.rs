@@ -52,6 +52,7 @@ pub enum ModelAnswer {
 #[serde(deny_unknown_fields)]
 pub struct GraphBody {
     /// The graph in API format.
+    #[serde(deserialize_with = "json_text::object")]
     pub graph: Map<String, Value>,
     /// Fields of the body: `NODE.FIELD` by name. A node is named by its id, or by its title.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

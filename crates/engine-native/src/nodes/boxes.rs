@@ -290,7 +290,7 @@ pub(super) fn incoming(value: Option<Value>, size: (f64, f64)) -> Result<Vec<Jso
         Some(Value::String(text)) if text.trim().is_empty() => return Ok(Vec::new()),
         Some(Value::String(text)) => {
             check_length(text.len())?;
-            serde_json::from_str(&text).map_err(|error| {
+            json_text::read_str(&text).map_err(|error| {
                 NodeError::value(format!("the text in bboxes is no valid JSON: {error}"))
             })?
         }

@@ -1,6 +1,6 @@
 //! Texts into files.
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use workflow_core::{NodeDefinition, OutputKind};
 
 use super::save::Prefix;
@@ -52,7 +52,7 @@ impl Node for SaveText {
         })?;
         // What is no JSON is saved as it is.
         let pretty = match extension {
-            "json" => serde_json::from_str::<Json>(text).ok(),
+            "json" => json_text::read_str(text).ok(),
             _ => None,
         };
         let content = match pretty {

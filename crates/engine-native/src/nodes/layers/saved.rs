@@ -33,7 +33,7 @@ impl Saved {
         let parsed;
         let state = match raw.as_str() {
             Some(text) => {
-                parsed = serde_json::from_str::<Json>(text).ok()?;
+                parsed = json_text::read_str(text).ok()?;
                 parsed.as_object()?
             }
             None => raw.as_object()?,

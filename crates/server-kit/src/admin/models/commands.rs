@@ -205,7 +205,7 @@ fn read(path: &Path) -> Result<Map<String, Value>, Failure> {
         ))
     })?;
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
-    let value: Value = serde_json::from_slice(text).map_err(|error| {
+    let value = json_text::read(text).map_err(|error| {
         refused(format!(
             "this is no JSON; export the workflow with \"Export (API)\": {error}"
         ))
