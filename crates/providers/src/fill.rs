@@ -9,7 +9,7 @@ use router_core::{Violation, ViolationStep};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::body_member;
+use crate::body_member::{self, Member};
 
 /// Stands for the name of the generation.
 const GENERATION: &str = "{generation}";
@@ -46,14 +46,15 @@ impl Fill {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let Some(members) = body_member::all(body) else {
-            return Vec::new();
-        };
-        let given = members.iter().flat_map(|(name, given)| {
+        let members = body_member::all(body).unwrap_or_default();
+        self.refused(&members).take(MOST_VIOLATIONS).collect()
+    }
+
+    fn refused<'m>(&'m self, members: &'m [Member<'m>]) -> impl Iterator<Item = Violation> + 'm {
+        members.iter().flat_map(|(name, given)| {
             let same = self.0.iter().filter(|(known, _)| is_same(known, name));
             same.filter_map(move |(known, value)| refusal((name, given), (known, value)))
-        });
-        given.take(MOST_VIOLATIONS).collect()
+        })
     }
 
     /// The body with the members that it lacks. A body that is no object stays as it is. In place of the value
@@ -65,12 +66,12 @@ impl Fill {
         if self.0.is_empty() {
             return Ok(body);
         }
-        if let Some(refused) = self.violations(&body).into_iter().next() {
-            return Err(refused.message);
-        }
         let Some(members) = body_member::all(&body) else {
             return Ok(body);
         };
+        if let Some(refused) = self.refused(&members).next() {
+            return Err(refused.message);
+        }
         let lacks = |name: &str| !members.iter().any(|(given, _)| given == name);
         let lacking = self.0.iter().filter(|(name, _)| lacks(name));
         let lacking = lacking.map(|(name, value)| {
