@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::{WithConsole, Console, Reference};
+use console::{Console, Reference, WithConsole};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::OpenError;
@@ -16,7 +16,7 @@ use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::reload::{Adjustable, ReloadStatus, SettingsInForce};
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
-    Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, HomeEntry, Server,
+    Endpoints, Front, HomeEntry, ListenAddress, ListenError, Listening, MetricsListening, Server,
     opening, program,
 };
 use tokio::task::JoinSet;

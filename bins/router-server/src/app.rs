@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::AdminError;
-use console::{WithConsole, Console, Families, Reference};
+use console::{Console, Families, Reference, WithConsole};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::{Health, Installation, MinFree, OpenError, OpenOptions, ReserveOptions};
@@ -20,7 +20,8 @@ use server_kit::store_metrics;
 use server_kit::sweeps::Sweeps;
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
-    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, HomeEntry, Server,
+    Endpoints, Front, Home, HomeEntry, ListenAddress, ListenError, Listening, MetricsListening,
+    Server,
 };
 use tokio_util::sync::CancellationToken;
 

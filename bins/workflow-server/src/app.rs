@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::{WithConsole, Console, Families, Reference};
+use console::{Console, Families, Reference, WithConsole};
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use installation::OpenOptions;
@@ -17,7 +17,8 @@ use server_kit::opening;
 use server_kit::reload::{Adjustable, ReloadStatus, SettingsInForce};
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
-    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, HomeEntry, Server,
+    Endpoints, Front, Home, HomeEntry, ListenAddress, ListenError, Listening, MetricsListening,
+    Server,
 };
 use tokio_util::sync::CancellationToken;
 use workflow_http::{WebPage, WorkflowApi, WorkflowConfig, WorkflowService};

@@ -6,11 +6,11 @@
 //!
 #![doc = include_str!("../README.md")]
 
-mod with_console;
 mod files;
 mod reference;
 mod serve;
+mod with_console;
 
-pub use with_console::WithConsole;
 pub use reference::Reference;
 pub use serve::{Console, Families};
+pub use with_console::WithConsole;

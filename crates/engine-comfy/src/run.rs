@@ -20,7 +20,7 @@ use workflow_core::{
 };
 
 use crate::history::FileRef;
-use crate::pool::{ComfyPool, WorkerSlot, Shared};
+use crate::pool::{ComfyPool, Shared, WorkerSlot};
 use crate::prompt::{self, Staged};
 use crate::translate::{News, Translator};
 use crate::worker::{LOST_AFTER, Signal, Worker};

@@ -164,6 +164,12 @@ impl Params {
         all.find_map(|(known, value)| (known == name).then_some(value.as_str()))
     }
 
+    /// Takes the parameter of this name out; empty if the pattern has none.
+    pub fn take(&mut self, name: &str) -> String {
+        let found = self.0.iter_mut().find(|(known, _)| known == name);
+        found.map_or_else(String::new, |(_, value)| std::mem::take(value))
+    }
+
     fn decode(raw: &matchit::Params<'_, '_>) -> Option<Self> {
         let decoded = raw
             .iter()

@@ -14,7 +14,8 @@ use router_core::Failure;
 use serde_json::{Value, json};
 
 use crate::definition::{
-    Kind, Pointer, Polled, Rule, RuleMeaning, Said, State, StateExample, Step, RuleExample, deciding,
+    Kind, Pointer, Polled, Rule, RuleExample, RuleMeaning, Said, State, StateExample, Step,
+    deciding,
 };
 use crate::interpret::{Dialect, Reading, Reply, submit_default};
 use crate::provider::PartnerModel;
@@ -308,7 +309,14 @@ impl Dialect {
                     "policy"
                 }
             );
-            let case = made(Step::Poll, status, &RuleExample::Nothing, document, expected, &of)?;
+            let case = made(
+                Step::Poll,
+                status,
+                &RuleExample::Nothing,
+                document,
+                expected,
+                &of,
+            )?;
             let rules = [self.errors(), &self.call.guards];
             let is_plain = rules.iter().all(|rules| decided(rules, &case).is_none());
             is_plain.then_some(case)
@@ -330,7 +338,14 @@ impl Dialect {
                 _ => Expected::AskedAgain,
             };
             let of = format!("the status {status}");
-            let case = made(step, status, &RuleExample::Nothing, json!({}), expected, &of)?;
+            let case = made(
+                step,
+                status,
+                &RuleExample::Nothing,
+                json!({}),
+                expected,
+                &of,
+            )?;
             decided(self.errors(), &case).is_none().then_some(case)
         });
         cases.collect()

@@ -26,6 +26,6 @@ pub(crate) use partner::{Header, PartnerFile, Texts};
 pub use pointer::Pointer;
 pub(crate) use price::{Pricing, SettleOn};
 pub use rule::Step;
-pub(crate) use rule::{Kind, Rule, RuleMeaning, Said, RuleExample, deciding, first_match};
+pub(crate) use rule::{Kind, Rule, RuleExample, RuleMeaning, Said, deciding, first_match};
 pub(crate) use state::{State, StateExample};
 pub(crate) use template::{Escaping, Template};

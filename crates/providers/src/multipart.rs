@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use http::HeaderValue;
 use router_core::{Violation, ViolationStep, read_leniently};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -32,7 +33,7 @@ pub(crate) fn of_json(
     body: &[u8],
     form: &Form,
     boundary: &str,
-) -> Result<(Bytes, String), FormError> {
+) -> Result<(Bytes, HeaderValue), FormError> {
     // Of a key that comes twice the last one counts, as for the schema.
     let members = body_member::all(body).ok_or(FormError::NoObject)?;
     let members: BTreeMap<Cow<'_, str>, &RawValue> = members.into_iter().collect();
@@ -45,6 +46,7 @@ pub(crate) fn of_json(
         parts.member(&name, value.get(), is_file)?;
     }
     let media_type = format!("multipart/form-data; boundary={boundary}");
+    let media_type = HeaderValue::try_from(media_type).expect("a boundary is printable");
     Ok((parts.finish(), media_type))
 }
 

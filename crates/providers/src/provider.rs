@@ -13,16 +13,17 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::Uri;
+use http::{HeaderValue, Uri};
 use jiff::civil::Date;
 use router_core::{
-    Collected, Contact, Done, Failure, Handle, Price, PricedMember, Provider, Submission,
-    Submitted, Term, Timer, Violation,
+    Collected, Contact, Done, Failure, GenerationId, Handle, Price, PricedMember, Provider,
+    Submission, Submitted, Term, Timer, Violation,
 };
 use serde_json::Value;
+use uuid::fmt::Hyphenated;
 
 use crate::body_member;
-use crate::definition::{Ask, Events, Header, Escaping, Polled, Send, Target, Template};
+use crate::definition::{Ask, Escaping, Events, Header, Polled, Send, Target, Template};
 use crate::fill::Fill;
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
@@ -31,6 +32,8 @@ use crate::multipart;
 use crate::talk::{Address, Egress, ExchangeRecorder, Outgoing, Trouble};
 use failures::{failed, not_admitted, not_content, not_submitted};
 use gaps::Gaps;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 const TOO_LARGE: &str = "the provider's answer is larger than the router takes";
 const UNREADABLE: &str = "the provider's answer cannot be interpreted";
@@ -85,10 +88,11 @@ impl PartnerModel {
     fn submission(
         &self,
         submission: Submission,
-        generation: &str,
         streams: Option<&Events>,
     ) -> Result<Outgoing, Failure> {
         let nothing = BTreeMap::new();
+        let (id, mut text) = (submission.generation.0, [0; Hyphenated::LENGTH]);
+        let generation = id.hyphenated().encode_lower(&mut text);
         let gaps = Gaps {
             model: self,
             generation,
@@ -104,9 +108,7 @@ impl PartnerModel {
                 Address::Told([self.base_url.as_str(), &path].concat())
             }
         };
-        let mut headers = gaps.headers(&self.headers)?;
-        headers.extend(gaps.headers(&submit.headers)?);
-        let json = || "application/json".to_owned();
+        let headers = gaps.headers([&self.headers, &submit.headers])?;
         let own_word = self.dialect.events.as_ref();
         let body = match own_word.filter(|events| events.path.is_some()) {
             Some(events) => body_member::without(&submission.body, &events.asked_by),
@@ -115,13 +117,13 @@ impl PartnerModel {
         let filled = self.fill.applied(body, generation);
         let filled = filled.map_err(|message| not_content("model", message))?;
         let body = match &submit.body {
-            Send::Passthrough => (filled, json()),
+            Send::Passthrough => (filled, JSON),
             Send::Wrap(wrap) => {
                 let parts = [wrap.before.as_bytes(), &filled, wrap.after.as_bytes()];
-                (Bytes::from(parts.concat()), json())
+                (Bytes::from(parts.concat()), JSON)
             }
             Send::MultipartFromJson(form) => {
-                let boundary = format!("easel-{}", submission.generation);
+                let boundary = format!("easel-{generation}");
                 multipart::of_json(&filled, form, &boundary)
                     .map_err(|error| not_content("form", error.to_string()))?
             }
@@ -153,15 +155,16 @@ impl PartnerModel {
             kept,
         };
         let url = match &ask.target {
-            Target::Path(path) => [self.base_url.as_str(), &gaps.fill(path, Escaping::Path)?].concat(),
+            Target::Path(path) => {
+                [self.base_url.as_str(), &gaps.fill(path, Escaping::Path)?].concat()
+            }
             Target::Url(url) => gaps.fill(url, Escaping::Verbatim)?,
         };
-        let mut headers = gaps.headers(&self.headers)?;
-        headers.extend(gaps.headers(&ask.headers)?);
+        let headers = gaps.headers([&self.headers, &ask.headers])?;
         let body = match &ask.body {
             Some(body) => {
                 let json = gaps.fill(body, Escaping::Json)?;
-                Some((Bytes::from(json), "application/json".to_owned()))
+                Some((Bytes::from(json), JSON))
             }
             None => None,
         };
@@ -222,7 +225,7 @@ impl PartnerModel {
     fn finish_submission(
         &self,
         result: Result<Reply, Trouble>,
-        (generation, chosen): (String, &ChosenKey),
+        (generation, chosen): (GenerationId, &ChosenKey),
     ) -> Result<Submitted, Failure> {
         let told = outcome(result.as_ref());
         let submitted = match result {
@@ -241,7 +244,7 @@ impl PartnerModel {
     fn submitted(
         &self,
         reply: Reply,
-        (generation, key): (String, u8),
+        (generation, key): (GenerationId, u8),
     ) -> Result<Submitted, Failure> {
         let reading = self.dialect.read_submit(reply);
         match reading.map_err(|failure| self.logged(self.discreet(failure)))? {
@@ -262,12 +265,12 @@ impl PartnerModel {
         &self,
         polled: &Polled,
         task: Task,
-        (generation, key): (String, u8),
+        (generation, key): (GenerationId, u8),
     ) -> Result<Submitted, Failure> {
         let handle = TaskHandle::new(
             task.id,
             task.kept,
-            generation,
+            generation.to_string(),
             task.settled_cents,
             key,
             self.timer.now(),
@@ -360,11 +363,11 @@ enum Look {
 #[async_trait]
 impl Provider for PartnerModel {
     async fn submit(&self, mut submission: Submission) -> Result<Submitted, Failure> {
-        let generation = submission.generation.to_string();
+        let generation = submission.generation;
         let contact = submission.contact.clone();
         let stream = self.dialect.events.as_ref().zip(submission.stream.take());
         let events = stream.as_ref().map(|(events, _)| *events);
-        let mut outgoing = self.submission(submission, &generation, events)?;
+        let mut outgoing = self.submission(submission, events)?;
         let chosen = self.egress.keys.choose(random, Instant::now());
         let chosen = chosen.map_err(not_admitted)?;
         outgoing.key = chosen.number;

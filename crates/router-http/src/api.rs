@@ -147,7 +147,7 @@ impl Inner {
         let caller = service.identity.verify_named(&head.headers, now).await?;
         note.account = Some(caller.account.clone());
         let dialect = self.dialect(head.uri.path());
-        let asked = Asked::new(caller, params.as_ref(), head.uri.path(), dialect);
+        let asked = Asked::new(caller, params, head.uri.path(), dialect);
         let answer = match operation {
             Operation::List => {
                 let query = head.uri.query().unwrap_or_default();
@@ -232,25 +232,24 @@ impl Inner {
 impl Asked {
     /// The segments of a path as far as it has any. What cannot be decoded stays as it was sent: a percent sign is in no id,
     /// so it names nothing.
-    fn new(caller: Principal, params: Option<&Params>, path: &str, dialect: Dialect) -> Self {
-        let segment = |params: &Params, name| params.get(name).unwrap_or_default().to_owned();
-        let (provider, model) = match params {
-            Some(params) => {
+    fn new(caller: Principal, params: Option<Params>, path: &str, dialect: Dialect) -> Self {
+        let (provider, model, request) = match params {
+            Some(mut params) => {
                 let rest = params.get("rest").map(|rest| format!("/{rest}"));
-                let model = segment(params, "model") + &rest.unwrap_or_default();
-                (segment(params, "provider"), model)
+                let model = params.take("model") + &rest.unwrap_or_default();
+                (params.take("provider"), model, params.take("request"))
             }
             None => {
                 let raw = path.split_once("/models/").map_or("", |(_, rest)| rest);
                 let (provider, model) = raw.split_once('/').unwrap_or((raw, ""));
-                (provider.to_owned(), model.to_owned())
+                (provider.to_owned(), model.to_owned(), String::new())
             }
         };
         Self {
-            request: params.map_or_else(String::new, |params| segment(params, "request")),
             caller,
             provider,
             model,
+            request,
             dialect,
         }
     }

@@ -3,7 +3,6 @@
 //! Submissions, claims and saves that arrive together are one transaction each. Rows are locked in one order: of jobs by their
 //! ids, or of accounts that jobs enter; then what accounts have stored, counters of names, and the turns of accounts.
 
-mod side_tables;
 mod claim;
 pub(crate) mod documents;
 mod expire;
@@ -19,6 +18,7 @@ mod reports;
 pub(crate) mod rows;
 mod save;
 mod sets;
+mod side_tables;
 mod together;
 
 use std::sync::Arc;

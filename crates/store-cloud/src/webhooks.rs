@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use webhooks::{
     Attempted, Delivery, DeliveryState, DisabledReason, DuePage, DueQuery, Event, EventKind,
-    Health, LastAttempt, MOST_WEBHOOKS, Outbox, Webhook, WebhookChange, WebhookId,
-    WebhookState, Webhooks, WebhooksError, judge,
+    Health, LastAttempt, MOST_WEBHOOKS, Outbox, Webhook, WebhookChange, WebhookId, WebhookState,
+    Webhooks, WebhooksError, judge,
 };
 
 use crate::columns::whole_micros;

@@ -38,7 +38,11 @@ pub(crate) fn pending(
 }
 
 /// Writes the entries that wait for a later transaction, and that everything before a place of the files is in rows.
-pub(crate) fn set_pending(rows: &Connection, entries: &[u8], place: LogPosition) -> rusqlite::Result<()> {
+pub(crate) fn set_pending(
+    rows: &Connection,
+    entries: &[u8],
+    place: LogPosition,
+) -> rusqlite::Result<()> {
     rows.prepare_cached("DELETE FROM call_log")?.execute([])?;
     if !entries.is_empty() {
         rows.prepare_cached("INSERT INTO call_log (entries) VALUES (?1)")?

@@ -3,7 +3,6 @@
 //! A live job is always among the live jobs in memory, so polling it costs no query however many jobs are stored. Every change goes through
 //! the writing thread, row first; the live jobs show it once it is committed.
 
-mod side_tables;
 mod documents;
 mod insert;
 mod lists;
@@ -12,6 +11,7 @@ mod outputs;
 mod reports;
 pub(crate) mod requirements;
 mod rows;
+mod side_tables;
 
 use std::sync::Arc;
 

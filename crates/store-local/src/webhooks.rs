@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use webhooks::{
     Attempted, Delivery, DeliveryState, DisabledReason, DuePage, DueQuery, Event, Health,
-    LastAttempt, MOST_WEBHOOKS, Outbox, Webhook, WebhookChange, WebhookId, WebhookState,
-    Webhooks, WebhooksError, judge,
+    LastAttempt, MOST_WEBHOOKS, Outbox, Webhook, WebhookChange, WebhookId, WebhookState, Webhooks,
+    WebhooksError, judge,
 };
 
 use crate::accounts::SharedAccounts;

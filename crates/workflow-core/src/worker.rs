@@ -5,10 +5,10 @@
 //! slot and one for the leases.
 
 mod able;
+mod claim_state;
 mod run;
 mod run_log;
 mod sink;
-mod claim_state;
 mod traces;
 
 use std::collections::{HashMap, HashSet};

@@ -9,13 +9,13 @@
 mod access;
 mod address;
 mod api;
+mod credential;
 mod cursor;
 mod deployments;
 mod links;
 mod memory;
 mod pieces;
 mod service;
-mod credential;
 mod streams;
 mod uploads;
 mod v1;

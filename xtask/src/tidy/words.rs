@@ -25,8 +25,14 @@ const IN_COMMENTS: &[&str] = &["TODO", "FIXME", "XXX"];
 const IN_TEXTS: &[(&str, &str)] = &[
     ("whoever", "name the actor: a client, a user, an operator"),
     ("somebody", "name the actor: a client, a user, an operator"),
-    ("taken up", "write what happens: accepted, claimed, recovered"),
-    ("took up", "write what happens: accepted, claimed, recovered"),
+    (
+        "taken up",
+        "write what happens: accepted, claimed, recovered",
+    ),
+    (
+        "took up",
+        "write what happens: accepted, claimed, recovered",
+    ),
     ("is told", "write what is sent, shown or answered"),
     ("was told", "write what is sent, shown or answered"),
     ("cannot be told", "write what is unknown"),
@@ -63,7 +69,9 @@ fn found(source: &Source) -> Vec<Finding> {
         let advice = "do it now, or open an issue and say what holds today";
         findings.extend(words(&source.comments, word).map(|offset| finding(offset, word, advice)));
     }
-    let is_product = ["bins/", "crates/"].iter().any(|folder| source.path.starts_with(folder));
+    let is_product = ["bins/", "crates/"]
+        .iter()
+        .any(|folder| source.path.starts_with(folder));
     for (word, advice) in IN_TEXTS.iter().filter(|_| is_product) {
         let shown = words(&source.literals, word).filter(|at| !source.in_tests(*at));
         findings.extend(shown.map(|offset| finding(offset, word, *advice)));

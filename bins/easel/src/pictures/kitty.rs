@@ -22,7 +22,9 @@ pub(super) fn encode(png: &[u8], place: PictureSlot) -> Option<String> {
     // Quiet, so that the terminal sends nothing back into the shell.
     let mut control = match place {
         PictureSlot::Own => "a=T,f=100,q=2,".to_owned(),
-        PictureSlot::FirstPreview | PictureSlot::NextPreview => format!("a=T,f=100,q=2,i={PREVIEW},"),
+        PictureSlot::FirstPreview | PictureSlot::NextPreview => {
+            format!("a=T,f=100,q=2,i={PREVIEW},")
+        }
     };
     while let Some(chunk) = chunks.next() {
         let more = u8::from(chunks.peek().is_some());

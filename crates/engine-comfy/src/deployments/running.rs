@@ -220,7 +220,9 @@ impl Running {
         let workers = counts(&state, &self.reports());
         if is_managed && is_owner && workers != state.row.workers {
             // For the replicas that have none of them.
-            observed.changes.push(DeploymentChange::WorkersSeen(workers));
+            observed
+                .changes
+                .push(DeploymentChange::WorkersSeen(workers));
         }
         observed
     }
@@ -341,7 +343,9 @@ impl Running {
             let took = now.duration_since(worker.started_at);
             let took_ms = u64::try_from(took.as_millis()).unwrap_or(0);
             if worker.process.is_some() {
-                observed.changes.push(DeploymentChange::StartMeasured(took_ms));
+                observed
+                    .changes
+                    .push(DeploymentChange::StartMeasured(took_ms));
                 observed.ready = Some(worker.worker.clone());
             }
             let text = format!(
@@ -354,7 +358,13 @@ impl Running {
         }
     }
 
-    fn start(&self, state: &mut State, revision: RevisionNumber, now: Timestamp, observed: &mut Observed) {
+    fn start(
+        &self,
+        state: &mut State,
+        revision: RevisionNumber,
+        now: Timestamp,
+        observed: &mut Observed,
+    ) {
         let Some(found) = state.row.revision(revision).cloned() else {
             return;
         };
@@ -406,7 +416,14 @@ impl Running {
         }
     }
 
-    fn fail(&self, state: &mut State, number: u32, why: &str, now: Timestamp, observed: &mut Observed) {
+    fn fail(
+        &self,
+        state: &mut State,
+        number: u32,
+        why: &str,
+        now: Timestamp,
+        observed: &mut Observed,
+    ) {
         let Some(worker) = state.workers.remove(&number) else {
             return;
         };

@@ -83,13 +83,15 @@ pub(super) fn check(
     names: Option<&HostNames>,
 ) -> Result<(), Refusal> {
     let host_needed = version == Version::HTTP_11;
-    match headers.get_all(HOST).iter().count() {
-        0 if host_needed => return Err(Refusal::MissingHost),
-        0 | 1 => {}
-        _ => return Err(Refusal::RepeatedHost),
+    let mut hosts = headers.get_all(HOST).iter();
+    let (host, another) = (hosts.next(), hosts.next());
+    if host.is_none() && host_needed {
+        return Err(Refusal::MissingHost);
     }
-    let named = uri.authority().is_some() || headers.contains_key(HOST);
-    if named {
+    if another.is_some() {
+        return Err(Refusal::RepeatedHost);
+    }
+    if uri.authority().is_some() || host.is_some() {
         let host = Host::of_request(uri, headers).ok_or(Refusal::BadHost)?;
         if names.is_some_and(|names| !names.admit(&host)) {
             return Err(Refusal::UnknownHost);

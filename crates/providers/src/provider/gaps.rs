@@ -7,7 +7,7 @@ use router_core::{Failure, Ran};
 
 use super::failures::failed;
 use super::{MISCONFIGURED, PartnerModel};
-use crate::definition::{Header, Escaping, Template};
+use crate::definition::{Escaping, Header, Template};
 
 /// What fills the gaps of a request.
 pub(super) struct Gaps<'a> {
@@ -49,12 +49,13 @@ impl Gaps<'_> {
             })
     }
 
+    /// The headers that a partner wants with every request, and those of this one; of two with one name the latter.
     pub(super) fn headers(
         &self,
-        templates: &BTreeMap<Header, Template>,
+        templates: [&BTreeMap<Header, Template>; 2],
     ) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
-        for (header, template) in templates {
+        for (header, template) in templates.into_iter().flatten() {
             let value = self.fill(template, Escaping::Verbatim)?;
             let value = HeaderValue::try_from(value).map_err(|_| failed(MISCONFIGURED))?;
             headers.insert(header.name(), value);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use router_core::{AnswerSink, Contact, Done, Failure, Submitted};
+use router_core::{AnswerSink, Contact, Done, Failure, GenerationId, Submitted};
 
 use super::failures::{failed, not_submitted};
 use super::{PartnerModel, UNREADABLE};
@@ -18,7 +18,7 @@ impl PartnerModel {
         outgoing: Outgoing,
         events: &Events,
         (mut sink, contact): (AnswerSink, &Contact),
-        (generation, chosen): (String, ChosenKey),
+        (generation, chosen): (GenerationId, ChosenKey),
     ) -> Result<Submitted, Failure> {
         let now = self.timer.now();
         let mut answer = match self.egress.open(outgoing, now).await {

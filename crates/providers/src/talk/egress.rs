@@ -55,7 +55,8 @@ pub(crate) struct Outgoing {
     pub(crate) method: Method,
     pub(crate) address: Address,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Option<(Bytes, String)>,
+    /// With its media type.
+    pub(crate) body: Option<(Bytes, HeaderValue)>,
     /// To be told when the whole request is written.
     pub(crate) written: Option<Contact>,
     pub(crate) timeout: Duration,
@@ -178,11 +179,9 @@ impl Egress {
         let address = self.vet(outgoing.address)?;
         let mut headers = outgoing.headers;
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let (bytes, media_type) = match outgoing.body {
-            Some((bytes, media_type)) => (bytes, Some(media_type)),
-            None => (Bytes::new(), None),
-        };
-        if let Some(media_type) = media_type.and_then(|text| HeaderValue::try_from(text).ok()) {
+        let mut bytes = Bytes::new();
+        if let Some((body, media_type)) = outgoing.body {
+            bytes = body;
             headers.insert(CONTENT_TYPE, media_type);
         }
         let signed = Signed {

@@ -13,7 +13,7 @@ use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome, Job, JobBody, Repo
 
 use super::facts::publish;
 use super::rows::{self, Row};
-use super::{Shared, side_tables, records};
+use super::{Shared, records, side_tables};
 use crate::DatabaseError;
 use crate::changes::note;
 use crate::columns::{parse, unsigned};

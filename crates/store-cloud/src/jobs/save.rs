@@ -14,7 +14,7 @@ use super::facts::publish;
 use super::insert::enqueue;
 use super::outputs::Names;
 use super::rows::{self, Row};
-use super::{Shared, side_tables, outputs, records};
+use super::{Shared, outputs, records, side_tables};
 use crate::DatabaseError;
 use crate::changes::note;
 use crate::statements::execute;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::columns::StoredOutcome;
 use super::event::{Ended, KeyColumns, Life};
-use super::keyed::{Keyed, KeyAnswer};
+use super::keyed::{KeyAnswer, Keyed};
 use super::rows::{forget_replay, id};
 use crate::columns::{Id, Micros};
 use crate::database::{Insert, Transaction, Values};

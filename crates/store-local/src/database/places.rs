@@ -81,7 +81,10 @@ impl Places {
     }
 
     /// Takes a place for an operation of this account, or of none.
-    pub(super) async fn take(&self, account: Option<&AccountId>) -> Result<QueuePlace, DatabaseError> {
+    pub(super) async fn take(
+        &self,
+        account: Option<&AccountId>,
+    ) -> Result<QueuePlace, DatabaseError> {
         // A caller that comes while others wait stands behind them.
         if self.waiting.load(Ordering::Relaxed) == 0
             && self.queue.available_permits() > QUEUE / 2
@@ -98,7 +101,10 @@ impl Places {
         taken.unwrap_or(Err(DatabaseError::Busy))
     }
 
-    async fn take_in_turn(&self, of_account: Option<OfAccount>) -> Result<QueuePlace, DatabaseError> {
+    async fn take_in_turn(
+        &self,
+        of_account: Option<OfAccount>,
+    ) -> Result<QueuePlace, DatabaseError> {
         let closed = |_| DatabaseError::Abandoned;
         let mut of_account = of_account;
         if let Some(of_account) = &mut of_account {

@@ -18,7 +18,7 @@ use super::DatabaseError;
 use super::committer::{Asked, Committer};
 use super::operation::{Durability, Operation, Task, Write};
 use super::pace::{CROWD, IN_PLACE, gathering};
-use super::places::{QueuePlace, Places, QUEUE};
+use super::places::{Places, QUEUE, QueuePlace};
 use super::transaction::Transaction;
 
 /// How many operations share a commit: enough to hide the disk, few enough to keep the first of them from waiting long.

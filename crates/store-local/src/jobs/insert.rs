@@ -9,7 +9,7 @@ use webhooks::{Event, EventKind, JobFact};
 use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome};
 
 use super::live_jobs::{DeferredSave, Live, SharedLiveJobs};
-use super::{side_tables, requirements, rows};
+use super::{requirements, rows, side_tables};
 use crate::database::Transaction;
 use crate::records::rows as records;
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use workflow_core::{Epoch, Job, JobBody, JobId, JobStatus, Placement, Progress, WorkerId};
 
 use super::documents::{self, ErrorDocument};
-use super::{side_tables, outputs, requirements};
+use super::{outputs, requirements, side_tables};
 use crate::columns::{Id, Micros, parse, unreadable, whole_micros};
 use crate::records::rows as records;
 

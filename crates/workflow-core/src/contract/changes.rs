@@ -85,10 +85,7 @@ async fn each_revision_comes_to_the_other_replica_and_to_no_one_else(replicas: R
     let canceling = apply(second, &running, wish, Vec::new(), at(11)).await;
     let heard = until(&**own, &mut mine, is_saved(&canceling)).await;
     let by_others = heard.iter().all(is_saved(&canceling));
-    assert!(
-        by_others,
-        "a replica heard what it did itself: {heard:?}"
-    );
+    assert!(by_others, "a replica heard what it did itself: {heard:?}");
     let stopped = JobEvent::Stopped {
         epoch: canceling.epoch,
     };

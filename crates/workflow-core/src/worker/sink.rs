@@ -12,8 +12,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::run_log::RunLog;
 use super::claim_state::ClaimState;
+use super::run_log::RunLog;
 use super::traces::NodeSpans;
 use super::{Backoff, Worker};
 use crate::jobs::JobPorts;

@@ -19,8 +19,8 @@ use super::call::Call;
 use super::errors::ApiError;
 use super::reply;
 use super::wire::JobItemBody;
-use crate::links::Links;
 use crate::credential::StreamCredential;
+use crate::links::Links;
 use crate::streams::StreamSlot;
 
 /// How often a quiet stream says that it is alive.

@@ -22,8 +22,8 @@ use super::jobs::job_id;
 use super::reply;
 use super::stream_cursor::{News, StreamCursor};
 use super::wire::{OutputBody, PreviewBody, ProgressBody, StatusBody};
-use crate::links::Links;
 use crate::credential::StreamCredential;
+use crate::links::Links;
 use crate::streams::StreamSlot;
 
 /// How often a quiet stream says that it is alive; clients take 45 s without a byte for its end.

@@ -110,7 +110,9 @@ fn submissions(facts: &Facts, found: &mut Vec<Violation>) {
             Observation::Final { job, status } => {
                 finals.insert(job, status);
             }
-            Observation::Missing { job } => report(found, Kind::Lost, format!("job {job} was missing")),
+            Observation::Missing { job } => {
+                report(found, Kind::Lost, format!("job {job} was missing"))
+            }
             Observation::Seen { .. }
             | Observation::Cancelled { .. }
             | Observation::Uploaded { .. }

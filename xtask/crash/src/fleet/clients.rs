@@ -207,7 +207,8 @@ impl World {
         }
         let is_whole = answer.status == 200 && blake3::hash(&answer.body) == asset.hash;
         let asset = id.to_owned();
-        self.history.add(began, Observation::Read { asset, is_whole });
+        self.history
+            .add(began, Observation::Read { asset, is_whole });
         true
     }
 
@@ -340,7 +341,9 @@ impl Client {
                     && answer.status < 300
                 {
                     let job = job.clone();
-                    self.world.history.add(began, Observation::Cancelled { job });
+                    self.world
+                        .history
+                        .add(began, Observation::Cancelled { job });
                 }
             }
             while self.goes_on() {
@@ -408,7 +411,9 @@ impl Client {
             {
                 let id = text(&asset["id"]);
                 let asset = id.clone();
-                self.world.history.add(began, Observation::Uploaded { asset });
+                self.world
+                    .history
+                    .add(began, Observation::Uploaded { asset });
                 let asset = Asset {
                     account: self.account.clone(),
                     hash: blake3::hash(&content),
