@@ -2,7 +2,8 @@
 //! materials, and the checksums of all.
 //!
 //! The same sources and the same programs make the same bytes: entries are sorted, every time is that of the commit, and programs
-//! are built without the paths of this machine.
+//! are built without the paths of this machine. Each program is built in a call of its own: in a common one Cargo gives every crate
+//! the features that any of the programs asks for, and a server of one family would link the other family.
 
 mod archive;
 mod licences;
@@ -41,7 +42,7 @@ struct Product {
     name: &'static str,
     /// The packages whose programs are in it.
     programs: &'static [&'static str],
-    /// The features that they are built with, besides their defaults.
+    /// The features that each of them is built with, besides its defaults.
     features: &'static [&'static str],
     /// Documents and folders of the repository that are in it, besides what every archive has.
     files: &'static [&'static str],
@@ -63,14 +64,7 @@ const PRODUCTS: &[Product] = &[
     Product {
         name: "easel-server",
         programs: &["all-in-one", "router-server", "workflow-server"],
-        features: &[
-            "all-in-one/cloud",
-            "all-in-one/otlp",
-            "router-server/cloud",
-            "router-server/otlp",
-            "workflow-server/cloud",
-            "workflow-server/otlp",
-        ],
+        features: &["cloud", "otlp"],
         files: &["deploy/proxies", "deploy/systemd", "docs"],
         has_pages: true,
         is_command_line: false,
@@ -204,14 +198,15 @@ fn build(root: &Path, profile: &str) -> io::Result<PathBuf> {
         format!("--remap-path-prefix={}=/easel", root.display()),
         format!("--remap-path-prefix={home}=/cargo"),
     ];
-    for product in PRODUCTS {
+    for arguments in PRODUCTS.iter().flat_map(Product::cargo_arguments) {
         let mut cargo = it::process::cargo();
         cargo.args(["build", "--locked", "--profile", profile]);
-        cargo.args(product.cargo_arguments());
+        cargo.args(&arguments);
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         let status = cargo.current_dir(root).status()?;
         if !status.success() {
-            return Err(io::Error::other(format!("{} does not build", product.name)));
+            let arguments = arguments.join(" ");
+            return Err(io::Error::other(format!("{arguments} does not build")));
         }
     }
     let target =
@@ -221,12 +216,12 @@ fn build(root: &Path, profile: &str) -> io::Result<PathBuf> {
 }
 
 impl Product {
-    /// The packages and features, as Cargo takes them.
-    fn cargo_arguments(&self) -> Vec<String> {
-        let packages = self.programs.iter().map(|name| format!("--package={name}"));
+    /// For each program its package and features, as Cargo takes them.
+    fn cargo_arguments(&self) -> impl Iterator<Item = Vec<String>> {
         let features =
             (!self.features.is_empty()).then(|| format!("--features={}", self.features.join(",")));
-        packages.chain(features).collect()
+        let packages = self.programs.iter().map(|name| format!("--package={name}"));
+        packages.map(move |package| [package].into_iter().chain(features.clone()).collect())
     }
 }
 
@@ -283,4 +278,24 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_built_in_a_call_of_its_own() {
+        let calls: Vec<_> = PRODUCTS.iter().flat_map(Product::cargo_arguments).collect();
+        let features = "--features=cloud,otlp";
+        assert_eq!(
+            calls,
+            [
+                vec!["--package=easel"],
+                vec!["--package=all-in-one", features],
+                vec!["--package=router-server", features],
+                vec!["--package=workflow-server", features],
+            ]
+        );
+    }
 }

@@ -30,7 +30,7 @@ pub struct Options {
 /// Where counts are committed, from the root of the repository.
 const FILE: &str = "xtask/counts.json";
 /// How what is counted is built.
-const BUILD: &str = "build it with `cargo build --release --no-default-features -p router-server -p all-in-one -p xtask`";
+const BUILD: &str = "build it with `cargo build --release --no-default-features -p PACKAGE`, each package in a call of its own as what is shipped";
 /// A piece of work that takes more than so many times the instructions fails the run.
 const BOUND: f64 = 1.05;
 /// A function that has a smaller share of its piece of work is not written.

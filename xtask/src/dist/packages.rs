@@ -8,6 +8,7 @@ use serde_json::Value;
 use toml::Table;
 
 use super::{PRODUCTS, Product, output, text};
+use crate::tidy::reach::APART;
 
 /// A package by its name and version.
 pub(super) type Id = (String, String);
@@ -45,8 +46,12 @@ impl Packages {
         cargo.args(["metadata", "--locked", "--format-version", "1"]);
         cargo.args(["--filter-platform", target]);
         // Of optional packages it tells only those of features that are asked for.
-        let features = PRODUCTS.iter().flat_map(|product| product.features);
-        cargo.args(features.flat_map(|feature| ["--features", feature]));
+        for product in PRODUCTS {
+            for program in product.programs {
+                let features = product.features.iter();
+                cargo.args(features.map(|feature| format!("--features={program}/{feature}")));
+            }
+        }
         let metadata = text(output(cargo.current_dir(root))?)?;
         let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
         Self::of(&metadata, &lock).ok_or_else(|| io::Error::other("cargo metadata is no such JSON"))
@@ -99,19 +104,26 @@ impl Packages {
     /// What the programs of a product link on a machine, themselves included, without macros and what builds them.
     ///
     /// # Errors
-    /// If Cargo cannot tell.
+    /// If Cargo cannot tell, or a server of one family links something of another one.
     pub(super) fn linked(
         &self,
         root: &Path,
         product: &Product,
         target: &str,
     ) -> io::Result<BTreeSet<Id>> {
-        let mut cargo = it::process::cargo();
-        cargo.args(["tree", "--locked", "--prefix=none", "--format={p}"]);
-        cargo.args(["--edges=normal,no-proc-macro", "--target", target]);
-        cargo.args(product.cargo_arguments());
-        let told = text(output(cargo.current_dir(root))?)?;
-        self.named(&told)
+        let mut all = BTreeSet::new();
+        for (program, arguments) in product.programs.iter().zip(product.cargo_arguments()) {
+            let mut cargo = it::process::cargo();
+            cargo.args(["tree", "--locked", "--prefix=none", "--format={p}"]);
+            cargo.args(["--edges=normal,no-proc-macro", "--target", target]);
+            // The same as builds it: Cargo answers for the features of that call.
+            cargo.args(arguments);
+            let told = text(output(cargo.current_dir(root))?)?;
+            let linked = self.named(&told)?;
+            require_apart(program, &linked)?;
+            all.extend(linked);
+        }
+        Ok(all)
     }
 
     /// The packages that a tree names.
@@ -135,6 +147,16 @@ impl Packages {
     /// A package.
     pub(super) fn get(&self, id: &Id) -> &Package {
         &self.all[id]
+    }
+}
+
+/// Refuses to ship a server of one family that links something of another one.
+fn require_apart(program: &str, linked: &BTreeSet<Id>) -> io::Result<()> {
+    let apart = APART.iter().filter(|(name, _)| *name == program);
+    let mut forbidden = apart.flat_map(|(_, forbidden)| *forbidden);
+    match forbidden.find(|name| linked.iter().any(|(linked, _)| linked == *name)) {
+        Some(name) => Err(io::Error::other(format!("{program} would link {name}"))),
+        None => Ok(()),
     }
 }
 
@@ -185,6 +207,18 @@ pub(super) mod tests {
         assert_eq!(used.licence.as_deref(), Some("MIT OR Apache-2.0"));
         assert_eq!(used.checksum.as_deref(), Some("ab12"));
         assert_eq!(packages.get(&id("easel")).checksum, None);
+    }
+
+    #[test]
+    fn a_program_that_links_another_family_is_not_shipped() {
+        let linked = BTreeSet::from([id("router-server"), id("workflow-core")]);
+        let refused = require_apart("router-server", &linked).expect_err("another family");
+        assert_eq!(
+            refused.to_string(),
+            "router-server would link workflow-core"
+        );
+        require_apart("all-in-one", &linked).expect("it has both families");
+        require_apart("workflow-server", &linked).expect("it is of this family");
     }
 
     #[test]
