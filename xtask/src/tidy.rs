@@ -14,6 +14,7 @@ pub mod purity;
 pub mod reach;
 pub mod root;
 pub mod shape;
+pub mod strangers;
 pub mod unused;
 pub mod words;
 
@@ -30,6 +31,7 @@ const CHECKS: &[fn(&Workspace) -> Vec<Finding>] = &[
     layers::check,
     reach::check,
     frame::check,
+    strangers::check,
     homes::check,
     manifests::check,
     unused::check,

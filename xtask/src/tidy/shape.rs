@@ -44,14 +44,16 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
 /// A crate is a product: strangers read its README first, and its host compiles because the crate's documentation has it.
 fn readmes(workspace: &Workspace) -> Vec<Finding> {
     let is_product = |folder: &str| folder.starts_with("crates/") || folder.starts_with("bins/");
-    let products = workspace.packages.iter().filter(|package| {
-        let readme = format!("{}/README.md", package.folder);
-        is_product(&package.folder) && workspace.tree.exists(&readme)
-    });
+    let products = workspace.packages.iter();
+    let products = products.filter(|package| is_product(&package.folder));
     let mut findings = Vec::new();
     for package in products {
         let readme = format!("{}/README.md", package.folder);
-        let text = workspace.tree.text(&readme).unwrap_or_default();
+        let Some(text) = workspace.tree.text(&readme) else {
+            let advice = "say what the crate is, show a host that compiles, and list its features";
+            findings.push(Finding::new(readme, 1, "every crate has a README", advice));
+            continue;
+        };
         for part in ["```rust", "## Features"] {
             if !text.contains(part) {
                 let advice =
@@ -97,6 +99,8 @@ mod tests {
         assert_eq!(rules(readme, library), 0);
         assert_eq!(rules("# a\n", library), 2);
         assert_eq!(rules(readme, "//! Purpose.\n"), 1);
+        let without = Workspace::of(&[("crates/a/Cargo.toml", "[package]\nname = \"a\"\n")]);
+        assert_eq!(readmes(&without).len(), 1);
     }
 
     #[test]
