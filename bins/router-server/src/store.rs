@@ -36,17 +36,8 @@ fn in_the_cloud(_: &CloudPlace) -> Result<Arc<dyn TransferStore>, PlaceError> {
 /// Passwords and keys come from the environment, or from files that it names.
 #[cfg(feature = "cloud")]
 fn in_the_cloud(place: &CloudPlace) -> Result<Arc<dyn TransferStore>, PlaceError> {
-    use secrecy::ExposeSecret;
-    use store_cloud::{BucketOptions, CloudStore, DatabaseOptions};
-
     let environment = |name: &str| std::env::var(name).ok();
-    let database = DatabaseOptions::from_environment(environment);
-    let database = DatabaseOptions {
-        connections: place.connections as usize,
-        ..database.map_err(|error| PlaceError::Address(error.into()))?
-    };
-    let bucket = BucketOptions::from_url(&place.bucket, environment);
-    let bucket = bucket.map_err(|error| PlaceError::Address(error.into()))?;
-    let address = place.database.expose_secret();
-    Ok(Arc::new(CloudStore::at(address, database, bucket)))
+    let addresses = (&place.database, place.bucket.as_str());
+    let store = store_cloud::CloudStore::of(addresses, place.connections, environment);
+    Ok(Arc::new(store.map_err(PlaceError::Address)?))
 }

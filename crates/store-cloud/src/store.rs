@@ -9,7 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use installation::{Contents, CopyError, Installation, InstallationStore, OpenError, OpenOptions};
+use installation::{
+    BoxError, Contents, CopyError, Installation, InstallationStore, OpenError, OpenOptions,
+};
 use jiff::Timestamp;
 #[cfg(feature = "router")]
 use router_core::Usage;
@@ -51,6 +53,24 @@ impl CloudStore {
             bucket,
             blobs: BlobOptions::default(),
         }
+    }
+
+    /// The installation that the addresses of a database and of a bucket name, with at most so many connections in this process.
+    /// Passwords and keys come from the environment, or from files that it names.
+    ///
+    /// # Errors
+    /// If an address has another form, or a file cannot be read.
+    pub fn of(
+        (address, bucket): (&SecretString, &str),
+        connections: u32,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, BoxError> {
+        let database = DatabaseOptions {
+            connections: connections as usize,
+            ..DatabaseOptions::from_environment(&environment)?
+        };
+        let bucket = BucketOptions::from_url(bucket, &environment)?;
+        Ok(Self::at(address.expose_secret(), database, bucket))
     }
 
     /// Where uploads wait, and how much of it they may take.
