@@ -54,8 +54,9 @@ impl KeptResults for SqliteCalls {
             kept_rows::count_attempt(rows, due.id)?;
             due.attempt += 1;
             let id = due.id;
-            // Between this and the commit nobody else takes: there is one thread that writes.
-            rows.after_commit(move || fetching.lock().begin(id, lease, now));
+            // At once: another take may share this commit, and is not to be handed the same result.
+            fetching.lock().begin(id, lease, now);
+            rows.on_rollback(move || fetching.lock().end(id));
             Ok(Some(due))
         })
         .await
