@@ -239,8 +239,10 @@ impl CallQueue for MemoryCalls {
         id: GenerationId,
         _now: Timestamp,
     ) -> Result<Option<QueuedCall>, CallsError> {
-        let queued = &mut self.rows().queued;
-        let Some(row) = queued.rows.get_mut(&id) else {
+        let rows = &mut *self.rows();
+        let is_dispatched = rows.generations.contains_key(&id);
+        let queued = &mut rows.queued;
+        let Some(row) = queued.rows.get_mut(&id).filter(|_| !is_dispatched) else {
             return Ok(None);
         };
         if row.is_cancelled {
