@@ -11,15 +11,11 @@ use crate::{Charge, Failure, GenerationId, Ran, Refusal, RouterError, Usage, Usa
 const RUNS: u64 = 4_000;
 
 /// Numbers by a seed: the same ones again for the same seed.
-struct Dice(u64);
+struct Dice(accounts::contract::Dice);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % sides
+        self.0.roll(sides as usize) as u64
     }
 
     fn failure(&mut self) -> Failure {
@@ -69,7 +65,7 @@ fn is_proven(told: &Option<Result<(), Failure>>) -> bool {
 
 /// What one call and its retries came to.
 async fn run(seed: u64, world: &World) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice(accounts::contract::Dice::new(seed));
     for place in 0..PARTNERS.len() {
         let deeds: Vec<Deed> = (0..4).map(|_| dice.deed()).collect();
         world.plan(place, deeds);
@@ -198,7 +194,7 @@ fn nothing_is_dispatched_twice_without_a_proven_failure_nor_billed_twice() {
 
 #[test]
 fn the_dice_reach_every_kind_of_failure() {
-    let mut dice = Dice(1);
+    let mut dice = Dice(accounts::contract::Dice::new(1));
     let failures: Vec<Failure> = (0..1_000).map(|_| dice.failure()).collect();
     let proven = failures
         .iter()
