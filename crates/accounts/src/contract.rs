@@ -17,7 +17,7 @@ use crate::{
     AdminError, Principal, Tier,
 };
 
-pub use interleaving::{Dice, either};
+pub use interleaving::{Dice, either, either_seen};
 pub use replicas::replicas;
 pub use sessions::{SessionPorts, sessions};
 

@@ -4,8 +4,10 @@ use accounts::{Account, AccountId, AccountQuery, Tier};
 use asset_store::{BlobHash, Link, LinkKeys};
 use jiff::Timestamp;
 
+mod replicas;
 mod transfers;
 
+pub use replicas::{Replica, replicas};
 pub use transfers::transfers;
 
 use crate::{Installation, InstallationStore, OpenOptions, ReserveOptions, Turns, Work};

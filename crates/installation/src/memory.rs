@@ -212,14 +212,31 @@ mod tests {
     use super::*;
     use crate::contract;
 
-    #[tokio::test]
-    async fn an_installation_in_memory_keeps_the_contract() {
-        let mut drawn = 0;
+    fn fresh() -> MemoryStore {
+        let mut drawn = 0_u64;
         let secret = move || {
             drawn += 1;
-            [drawn; 32]
+            let mut secret = [0; 32];
+            secret[..8].copy_from_slice(&drawn.to_le_bytes());
+            secret
         };
-        let store = MemoryStore::new(|| Timestamp::UNIX_EPOCH, secret);
-        contract::installation_store(&store).await;
+        MemoryStore::new(|| Timestamp::UNIX_EPOCH, secret)
+    }
+
+    #[tokio::test]
+    async fn an_installation_in_memory_keeps_the_contract() {
+        contract::installation_store(&fresh()).await;
+    }
+
+    #[tokio::test]
+    async fn an_installation_in_memory_keeps_the_contract_of_replicas() {
+        contract::replicas(|| {
+            let store = fresh();
+            [(); 2].map(|()| contract::Replica {
+                turns: Arc::new(store.turns.of_another_replica()),
+                keys: store.installation.keys.clone(),
+            })
+        })
+        .await;
     }
 }

@@ -63,7 +63,12 @@ fn unavailable(error: DatabaseError) -> InstallationError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use installation::contract::{self, Replica};
+
     use super::*;
+    use crate::link_keys::PgKeys;
     use crate::testing;
 
     #[tokio::test]
@@ -74,6 +79,24 @@ mod tests {
         let url = testing::fresh_database().await;
         let one = PgTurns::new(testing::open(&url).await);
         let other = PgTurns::new(testing::open(&url).await);
-        installation::contract::turns(&one, &other).await;
+        contract::turns(&one, &other).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn turns_and_secrets_in_rows_keep_the_contract_of_replicas() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
+        contract::replicas(|| {
+            let url = testing::now(testing::fresh_database());
+            [(); 2].map(|()| {
+                let database = testing::now(testing::open(&url));
+                Replica {
+                    keys: Arc::new(testing::now(PgKeys::open(database.clone())).expect("it opens")),
+                    turns: Arc::new(PgTurns::new(database)),
+                }
+            })
+        })
+        .await;
     }
 }

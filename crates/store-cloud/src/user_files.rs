@@ -323,6 +323,20 @@ mod tests {
         .await;
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn files_in_rows_keep_the_contract_of_replicas() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
+        contract::replicas(|bounds| {
+            let url = testing::now(testing::fresh_database());
+            [(); 2].map(|()| -> Arc<dyn UserFiles> {
+                Arc::new(PgUserFiles::new(testing::now(testing::open(&url)), bounds))
+            })
+        })
+        .await;
+    }
+
     #[tokio::test]
     async fn what_two_processes_set_at_once_adds_up() {
         if !crate::testing::has_postgres() {

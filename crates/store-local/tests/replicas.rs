@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use accounts::Tier;
+use installation::MemoryTurns;
 use store_local::{Clock, Store, StoreOptions};
 use tempfile::TempDir;
+use v1_compat::UserFiles;
 
 /// Directories that are open, and go when the test ends.
 #[derive(Default)]
@@ -103,6 +105,31 @@ async fn accounts_in_rows_keep_the_contract_of_replicas() {
             ..StoreOptions::default()
         });
         [account_ports(&store), account_ports(&store)]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn saved_files_in_rows_keep_the_contract_of_replicas() {
+    let roots = Roots::default();
+    v1_compat::contract::replicas(|bounds| {
+        let store = roots.open(StoreOptions::default());
+        [(); 2].map(|()| -> Arc<dyn UserFiles> { Arc::new(store.user_files(bounds)) })
+    })
+    .await;
+}
+
+/// The lock of the directory keeps other processes out, so that the turns are those of the handles in one process.
+#[tokio::test]
+async fn the_secrets_of_a_directory_keep_the_contract_of_replicas() {
+    let roots = Roots::default();
+    installation::contract::replicas(|| {
+        let store = roots.open(StoreOptions::default());
+        let turns = MemoryTurns::default();
+        [(); 2].map(|()| installation::contract::Replica {
+            turns: Arc::new(turns.of_another_replica()),
+            keys: Arc::new(store.clone()),
+        })
     })
     .await;
 }

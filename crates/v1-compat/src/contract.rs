@@ -1,5 +1,7 @@
 //! The rules of [`UserFiles`], as one suite that every store runs.
 
+mod replicas;
+
 use std::sync::Arc;
 
 use accounts::AccountId;
@@ -12,6 +14,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     FileContent, FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError,
 };
+
+pub use replicas::replicas;
 
 const BOUNDS: UserFilesBounds = UserFilesBounds {
     file_bytes: 10,

@@ -335,4 +335,13 @@ mod tests {
     async fn files_in_memory_keep_the_contract() {
         contract::user_files(|bounds| Arc::new(MemoryUserFiles::new(bounds))).await;
     }
+
+    #[tokio::test]
+    async fn memory_keeps_the_contract_of_replicas() {
+        contract::replicas(|bounds| {
+            let files = Arc::new(MemoryUserFiles::new(bounds));
+            [files.clone(), files]
+        })
+        .await;
+    }
 }
