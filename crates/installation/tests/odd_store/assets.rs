@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::AccountId;
 use asset_store::{
     Admission, Asset, AssetId, AssetQuery, AssetRecords, Blob, BlobError, BlobHash, BlobReader,
-    BlobStore, BlobWriter, FileNames, Hold, InsertAsset, InsertOutcome, KeptAsset, RecordsError,
-    ReleasedBlobs, Removal, ScrubState, ScrubStates, SpaceClass, SweepName, SweepStates,
+    BlobStore, BlobWriter, DirectReads, FileNames, Hold, InsertAsset, InsertOutcome, KeptAsset,
+    Presented, RecordsError, ReleasedBlobs, Removal, ScrubState, ScrubStates, SpaceClass,
+    SweepName, SweepStates,
 };
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -75,6 +77,24 @@ impl BlobStore for OddBlobs {
 
     async fn list(&self, after: Option<BlobHash>, limit: usize) -> Result<Vec<Blob>, BlobError> {
         self.jitter.around(self.inner.list(after, limit)).await
+    }
+}
+
+pub(crate) struct OddDirectReads {
+    pub(crate) inner: Arc<dyn DirectReads>,
+    pub(crate) jitter: Jitter,
+}
+
+#[async_trait]
+impl DirectReads for OddDirectReads {
+    async fn address(
+        &self,
+        blob: &Blob,
+        presented: Presented<'_>,
+        lasts: Duration,
+    ) -> Result<String, BlobError> {
+        let address = self.inner.address(blob, presented, lasts);
+        self.jitter.around(address).await
     }
 }
 

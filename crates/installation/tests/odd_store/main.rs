@@ -13,16 +13,19 @@ mod deployments;
 mod jitter;
 mod jobs;
 mod published;
+mod sessions;
+mod suites;
+mod transfers;
+mod turns;
 mod user_files;
+mod webhooks;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::accounts::Tier;
-use asset_store::contract::TestClock;
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures_util::FutureExt;
 use installation::{
     AssetRows, CallRows, Contents, CopyError, Installation, InstallationStore, JobRows,
@@ -30,19 +33,18 @@ use installation::{
 };
 use jiff::Timestamp;
 use router_core::Usage;
-use v1_compat::MemoryUserFiles;
 
 use crate::accounts::OddAccounts;
-use assets::{OddBlobs, OddRecords};
+use crate::webhooks::OddWebhooks;
+use assets::{OddBlobs, OddDirectReads, OddRecords};
 use calls::OddCalls;
 use deployments::OddDeployments;
 use jitter::Jitter;
 use jobs::OddJobs;
 use published::OddPublishedModels;
+use sessions::OddSessions;
+use turns::{OddKeys, OddTurns};
 use user_files::OddUserFiles;
-
-/// How many stores each suite runs on, each odd in another way. A suite of rules makes one for each rule.
-const SEEDS: u64 = 4;
 
 struct OddStore {
     inner: MemoryStore,
@@ -105,9 +107,36 @@ impl OddStore {
             jitter: jitter.clone(),
             unwritten: self.unwritten.clone(),
         });
+        let webhooks = Arc::new(OddWebhooks {
+            inner: inner.webhooks.clone(),
+            outbox: inner.outbox.clone(),
+            jitter: jitter.clone(),
+        });
+        let direct = inner.assets.direct.clone().map(|direct| {
+            let jitter = jitter.clone();
+            let direct = OddDirectReads {
+                inner: direct,
+                jitter,
+            };
+            Arc::new(direct) as _
+        });
         Installation {
             accounts: accounts.clone(),
             account_admin: accounts,
+            sessions: Arc::new(OddSessions {
+                inner: inner.sessions.clone(),
+                jitter: jitter.clone(),
+            }),
+            keys: Arc::new(OddKeys {
+                inner: inner.keys.clone(),
+                jitter: jitter.clone(),
+            }),
+            turns: Arc::new(OddTurns {
+                inner: inner.turns.clone(),
+                jitter: jitter.clone(),
+            }),
+            webhooks: webhooks.clone(),
+            outbox: webhooks,
             assets: AssetRows {
                 blobs: Arc::new(OddBlobs {
                     inner: inner.assets.blobs.clone(),
@@ -118,7 +147,7 @@ impl OddStore {
                 released: records.clone(),
                 sweeps: records.clone(),
                 scrub: records,
-                direct: inner.assets.direct.clone(),
+                direct,
             },
             jobs: JobRows {
                 store: jobs.clone(),
@@ -200,170 +229,5 @@ impl Stores {
     fn two(&self) -> [Installation; 2] {
         let store = self.store();
         [store.replica(), store.replica()]
-    }
-}
-
-#[tokio::test]
-async fn an_odd_installation_keeps_its_contract() {
-    for seed in 1..=SEEDS {
-        let store = OddStore::new(seed, || Timestamp::UNIX_EPOCH);
-        installation::contract::installation_store(&store).await;
-    }
-}
-
-#[tokio::test]
-async fn odd_deployments_keep_their_contract() {
-    let stores = Stores::new();
-    for _ in 0..SEEDS {
-        let [one, other] = stores.two();
-        let (one, other) = (one.jobs.deployments, other.jobs.deployments);
-        workflow_core::contract::deployments(&*one, &*other).await;
-    }
-}
-
-#[tokio::test]
-async fn odd_published_models_keep_their_contract() {
-    let stores = Stores::new();
-    for _ in 0..SEEDS {
-        let [one, other] = stores.two();
-        let (one, other) = (one.calls.published, other.calls.published);
-        router_core::contract::published(&*one, &*other).await;
-    }
-}
-
-fn account_ports(installation: Installation) -> ::accounts::contract::Ports {
-    ::accounts::contract::Ports {
-        accounts: installation.accounts,
-        admin: installation.account_admin,
-    }
-}
-
-#[tokio::test]
-async fn odd_accounts_keep_their_contracts() {
-    let stores = Stores::new();
-    for _ in 0..SEEDS {
-        ::accounts::contract::accounts(|_| account_ports(stores.one())).await;
-    }
-    ::accounts::contract::replicas(|_| stores.two().map(account_ports)).await;
-}
-
-/// Everything over records in one type, as the suites ask for it.
-fn odd_records(stores: &Stores) -> Arc<OddRecords> {
-    Arc::new(OddRecords {
-        inner: stores.one().assets,
-        jitter: Jitter::new(stores.0.fetch_add(1, Ordering::Relaxed)),
-    })
-}
-
-#[tokio::test]
-async fn odd_records_keep_their_contracts() {
-    use asset_store::contract;
-    let stores = Stores::new();
-    for _ in 0..SEEDS {
-        contract::asset_records(|| odd_records(&stores)).await;
-        contract::file_names(|| {
-            let records = odd_records(&stores);
-            (records.clone(), records)
-        })
-        .await;
-        contract::sweeps(|| odd_records(&stores)).await;
-        contract::scrub_states(&*odd_records(&stores)).await;
-    }
-}
-
-#[tokio::test]
-async fn odd_blobs_keep_their_contracts() {
-    use asset_store::{BlobHash, MemoryBlobs, contract};
-    let stores = Stores::new();
-    let at = |clock: TestClock| move || clock.now();
-    contract::blob_store(|clock| stores.store_at(at(clock)).replica().assets.blobs).await;
-    contract::damaged_blobs(|clock| {
-        let blobs = MemoryBlobs::new(at(clock));
-        let odd = OddBlobs {
-            inner: Arc::new(blobs.clone()),
-            jitter: Jitter::new(stores.0.fetch_add(1, Ordering::Relaxed)),
-        };
-        let damage = move |hash: &BlobHash, bytes: &[u8]| {
-            blobs.damage(hash, Bytes::copy_from_slice(bytes));
-        };
-        (Arc::new(odd), Box::new(damage))
-    })
-    .await;
-}
-
-fn asset_ports(installation: Installation) -> asset_store::contract::Replica {
-    asset_store::contract::Replica {
-        blobs: installation.assets.blobs,
-        records: installation.assets.records,
-        released: installation.assets.released,
-        sweeps: installation.assets.sweeps,
-    }
-}
-
-#[tokio::test]
-async fn odd_assets_keep_the_contract_of_replicas() {
-    let stores = Stores::new();
-    asset_store::contract::replicas(|clock| {
-        let store = stores.store_at(move || clock.now());
-        [store.replica(), store.replica()].map(asset_ports)
-    })
-    .await;
-}
-
-fn call_ports(installation: Installation) -> router_core::contract::Stores {
-    router_core::contract::Stores {
-        calls: installation.calls.calls,
-        retention: installation.calls.retention,
-        quota: installation.calls.quota,
-        queue: installation.calls.queue,
-        usage: installation.calls.usage,
-        kept: installation.calls.kept,
-        accounts: installation.accounts,
-        admin: installation.account_admin,
-    }
-}
-
-#[tokio::test]
-async fn odd_calls_keep_their_contracts() {
-    use router_core::contract;
-    let stores = Stores::new();
-    for _ in 0..SEEDS {
-        contract::calls(|| call_ports(stores.one())).await;
-        contract::quota(|| stores.one().calls.quota).await;
-    }
-    contract::replicas(|| stores.two().map(call_ports)).await;
-}
-
-fn job_ports(installation: &Installation) -> workflow_core::contract::Stores {
-    workflow_core::contract::Stores {
-        jobs: installation.jobs.store.clone(),
-        queue: installation.jobs.queue.clone(),
-        records: installation.assets.records.clone(),
-    }
-}
-
-#[tokio::test]
-async fn odd_jobs_keep_their_contracts() {
-    use workflow_core::contract;
-    let stores = Stores::new();
-    for _ in 0..SEEDS {
-        contract::job_store(|| job_ports(&stores.one())).await;
-        let replicas = || stores.two().map(|one| (job_ports(&one), one.jobs.changes));
-        contract::changes(replicas).await;
-    }
-    contract::replicas(|| stores.two().map(|one| job_ports(&one))).await;
-}
-
-#[tokio::test]
-async fn odd_user_files_keep_their_contract() {
-    let stores = Stores::new();
-    for _ in 0..SEEDS {
-        v1_compat::contract::user_files(|bounds| {
-            Arc::new(OddUserFiles {
-                inner: Arc::new(MemoryUserFiles::new(bounds)),
-                jitter: Jitter::new(stores.0.fetch_add(1, Ordering::Relaxed)),
-            })
-        })
-        .await;
     }
 }
