@@ -235,7 +235,9 @@ async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() 
     assert!(script.text().contains("registerExtension"));
     let words = get("/api/i18n").await.json();
     assert_eq!(words["de"], json!(null), "the page has no German");
-    assert!(words["fr"]["rightSidePanel"].is_object());
+    for language in ["fr", "it"] {
+        assert!(words[language]["rightSidePanel"].is_object(), "{language}");
+    }
     assert_eq!(get("/api/easel").await.json()["console"], "console/");
     let news = "Comfy.Notification.ShowVersionUpdates";
     assert_eq!(get("/api/settings").await.json()[news], false);
@@ -258,6 +260,11 @@ async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() 
     );
     assert_eq!(templates[2]["tags"], json!(null), "nothing is known of it");
     assert_eq!(get("/templates/index.de.json").await.text(), "no index");
+    for language in ["it", "he"] {
+        let same = get(&format!("/templates/index.{language}.json")).await;
+        assert_eq!((same.status, same.json()), (200, index.clone()), "English");
+    }
+    assert_eq!(get("/templates/index.nl.json").await.status, 404);
     // Strangers learn nothing of the classes that are here.
     let arguments = [
         "--web-root",
@@ -270,6 +277,8 @@ async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() 
     let asked = Request::get("/templates/index.json");
     let told = guarded.send(&asked).await.unwrap().json();
     assert_eq!(told[0]["templates"][0]["tags"], json!(["Image"]));
+    let italian = Request::get("/templates/index.it.json");
+    assert_eq!(guarded.send(&italian).await.unwrap().json(), told);
     let known = asked.header("X-API-Key", "a-token-of-a-test");
     let told = guarded.send(&known).await.unwrap().json();
     assert_eq!(

@@ -31,7 +31,8 @@ use templates::Templates;
 /// Where the page finds the extension.
 const EXTENSION: &str = "/extensions/easel/easel.js";
 
-/// The index of templates in English, which is there even without any template of the page's own.
+/// The index of templates in English. It is there even without any template of the page's own, and stands for that of a language
+/// whose index is not installed.
 pub(super) const INDEX: &str = "templates/index.json";
 
 /// The template that a first visit opens, its graph, and the setting by which the page knows that there was one.
@@ -69,8 +70,8 @@ const NO_PICTURE: &[u8] = include_bytes!("page/missing.svg");
 const WORDS: &str = include_str!("page/words.json");
 
 /// The languages of the page. A right sentence in English is better than a wrong one in another language.
-const LANGUAGES: [&str; 13] = [
-    "ar", "en", "es", "fa", "fr", "he", "ja", "ko", "pt-BR", "ru", "tr", "zh", "zh-TW",
+const LANGUAGES: [&str; 14] = [
+    "ar", "en", "es", "fa", "fr", "he", "it", "ja", "ko", "pt-BR", "ru", "tr", "zh", "zh-TW",
 ];
 
 /// The web page of a server. Clones are the same.

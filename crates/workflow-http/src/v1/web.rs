@@ -80,22 +80,22 @@ pub(crate) async fn fallback(
     let path = if is_page { PAGE } else { path };
     inside(web.root(), path).ok_or(ApiError::NotFound)?;
     // What runs here is told to callers alone; a stranger gets the index as it is installed.
-    let marked = page::is_index(path)
+    let is_index = page::is_index(path);
+    let marked = is_index
         && verify(Operation::GetUsers, service, v1, head, now)
             .await
             .is_ok();
     let (web, nodes, wanted) = (web.clone(), service.jobs.nodes(), path.to_owned());
     let found = spawn_blocking(move || {
-        let found = find_in(web.root(), &wanted);
+        // Not every language of the page has an index of its own.
+        let english = || find_in(web.root(), page::INDEX).filter(|_| is_index);
+        let found = find_in(web.root(), &wanted).or_else(english);
         let template = |name: &str| {
             let found = find_in(web.root(), &format!("templates/{name}.json"))?;
             Some(found.path)
         };
         let file = found.as_ref().map(|found| found.path.as_path());
-        let is_there = file.is_some() || wanted == page::INDEX;
-        let index = (marked && is_there)
-            .then(|| web.index(file, template, &nodes))
-            .flatten();
+        let index = marked.then(|| web.index(file, template, &nodes)).flatten();
         (found, index)
     });
     let (found, index) = found.await.map_err(|_| ApiError::NotFound)?;
