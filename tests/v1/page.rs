@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use it::{Server, lacks, operate, root, skipped};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 /// What the test needs and `.ci/run` installs.
@@ -305,6 +307,45 @@ async fn a_restart_and_a_second_user_change_nothing_for_the_first() {
     judge_windows(&told);
     assert_eq!(told["acme"]["account"], "acme", "still signed in: {told:#}");
     assert_eq!(told["acme"]["jobs"], 2, "{told:#}");
+}
+
+#[tokio::test]
+async fn a_window_that_stays_open_over_a_restart_learns_that_its_key_is_gone() {
+    let test = "a_window_that_stays_open_over_a_restart_learns_that_its_key_is_gone";
+    let Some(web_root) = web_root(test) else {
+        return;
+    };
+    let data = tempfile::tempdir().unwrap();
+    let key = "the-first-key-of-this-test";
+    let arguments = ["--web-root", &web_root, "--token", key];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let address = server.address.to_string();
+    let screenshot = root().join("target/ci").join(format!("{test}.png"));
+    std::fs::create_dir_all(screenshot.parent().unwrap()).unwrap();
+    let mut window = Command::new("node")
+        .arg(root().join("tests/clients/web_restart.mjs"))
+        .args([&address, ""])
+        .arg(&screenshot)
+        .arg(key)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(window.stdout.take().unwrap()).lines();
+    let stands = said.next_line().await.unwrap();
+    assert_eq!(stands.as_deref(), Some("stands"));
+
+    assert!(server.terminate().await.unwrap().success());
+    let other = "the-other-key-of-this-test";
+    let arguments = ["--web-root", &web_root, "--token", other, "--listen"];
+    let arguments = arguments.into_iter().chain([address.as_str()]);
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let told = said.next_line().await.unwrap();
+    let told: Value = serde_json::from_str(&told.unwrap()).unwrap();
+    let expected = format!("http://{}/signin", server.address);
+    assert_eq!(told["url"], expected, "{told:#}");
+    judge_outside(&told);
+    assert!(window.wait().await.unwrap().success());
 }
 
 /// What the page showed, as far as it is the same in every run.

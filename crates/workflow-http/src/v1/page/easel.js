@@ -8,6 +8,9 @@ const START = "easel-first-picture";
 // Most classes that one message names.
 const MOST_NAMED = 6;
 
+// How long a server is left alone that no socket is open to.
+const ASK_AGAIN_MS = 1_000;
+
 const NEEDS = {
   model: "only on a ComfyUI worker that has the model",
   worker: "only on a ComfyUI worker",
@@ -35,8 +38,18 @@ const readFacts = async () => {
   return answer.ok ? answer.json() : {};
 };
 
-// A socket does not tell why it was refused.
-api.addEventListener("reconnecting", () => readFacts().catch(() => {}));
+// A socket does not tell why it was refused, and the page tells of the first one alone that closes, which the server closed when it
+// ended. So the server is asked until a socket is open again.
+let turn = 0;
+api.addEventListener("reconnected", () => { turn += 1; });
+api.addEventListener("reconnecting", async () => {
+  turn += 1;
+  const mine = turn;
+  while (mine === turn && !leaving) {
+    await api.fetchApi("/easel", { cache: "no-store" }).catch(() => {});
+    await new Promise((resolve) => { setTimeout(resolve, ASK_AGAIN_MS); });
+  }
+});
 
 const facts = await readFacts().catch(() => ({}));
 
