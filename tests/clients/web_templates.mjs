@@ -1,16 +1,18 @@
 // Runs the official templates of the web page in headless Chromium: loads each one whose classes are all known here, runs it with
-// the page's own code and waits for its result.
+// the page's own code and waits for its result. Where its card says that it needs files, it is refused first, and runs once files of
+// these names are there.
 //
 // Arguments: the server's address, a picture that stands for the pictures of templates, a file for the screenshot, and what the
-// names of templates begin with, if not all are wanted. Prints one JSON object: the templates that ran, those that the page
-// complained about when it had loaded their graphs, and for every other one the classes that are not known here.
+// names of templates begin with, if not all are wanted. Prints one JSON object: the templates that ran, the files that were chosen
+// for them, those that the page complained about when it had loaded their graphs, and for every other one the classes that are not
+// known here.
 import { readFileSync } from "node:fs";
 import { stands, start, wasHere } from "./page.mjs";
 
 const [address, picture, screenshot, prefix = ""] = process.argv.slice(2);
 
 const { told, open, end } = await start(address);
-Object.assign(told, { ran: {}, complained: {}, lacking: {} });
+Object.assign(told, { ran: {}, chosen: {}, complained: {}, lacking: {} });
 const page = await open();
 await wasHere(page, `http://${address}`);
 await page.goto(`http://${address}/`);
@@ -29,10 +31,10 @@ const known = new Set(Object.keys(await get("api/object_info")));
 // What the page draws itself.
 for (const drawn of ["Note", "MarkdownNote", "Reroute", "PrimitiveNode"]) known.add(drawn);
 
-const uploaded = await page.request.post(`http://${address}/api/upload/image`, {
-  multipart: { image: { name: "template.png", mimeType: "image/png", buffer: readFileSync(picture) } },
+const buffer = readFileSync(picture);
+const upload = (name) => page.request.post(`http://${address}/api/upload/image`, {
+  multipart: { image: { name, mimeType: "image/png", buffer } },
 });
-const { name: stand } = await uploaded.json();
 
 // Every class of a template, those inside of its subgraphs too.
 const classes = (template) => {
@@ -43,8 +45,8 @@ const classes = (template) => {
 };
 
 const groups = await get("templates/index.json");
-const listed = groups.flatMap((group) => group.templates.map((template) => template.name));
-const names = [...new Set(listed)].filter((name) => name.startsWith(prefix));
+const listed = new Map(groups.flatMap((group) => group.templates.map((template) => [template.name, template])));
+const names = [...listed.keys()].filter((name) => name.startsWith(prefix));
 told.templates = names.length;
 for (const name of names) {
   const answer = await page.request.get(`http://${address}/templates/${encodeURIComponent(name)}.json`);
@@ -58,22 +60,25 @@ for (const name of names) {
     told.lacking[name] = lacking;
     continue;
   }
-  const [complaint, answered] = await page.evaluate(
-    async ([template, stand]) => {
-      const { app } = window;
-      // What fails after the graph stands does not keep anybody from running it.
-      const complaint = await app.loadGraphData(template).then(() => null, String);
-      for (const node of app.graph.nodes) {
-        const image = node.type === "LoadImage" && node.widgets.find((widget) => widget.name === "image");
-        if (image) image.value = stand;
-      }
-      const { output } = await app.graphToPrompt();
-      const body = JSON.stringify({ prompt: output, client_id: app.api.clientId });
-      const headers = { "content-type": "application/json" };
-      return [complaint, await (await fetch("/api/prompt", { method: "POST", headers, body })).json()];
-    },
-    [template, stand],
+  const complaint = await page.evaluate(
+    // What fails after the graph stands does not keep anybody from running it.
+    (template) => window.app.loadGraphData(template).then(() => null, String),
+    template,
   );
+  const submit = () => page.evaluate(async () => {
+    const { app } = window;
+    const { output } = await app.graphToPrompt();
+    const body = JSON.stringify({ prompt: output, client_id: app.api.clientId });
+    const headers = { "content-type": "application/json" };
+    return (await fetch("/api/prompt", { method: "POST", headers, body })).json();
+  });
+  let answered = await submit();
+  if (!answered.prompt_id && listed.get(name).tags[0] === "Needs your files") {
+    const [, files] = /in place of (.*?)\. /.exec(listed.get(name).description);
+    told.chosen[name] = files.split(", ");
+    for (const file of told.chosen[name]) await upload(file);
+    answered = await submit();
+  }
   if (complaint) told.complained[name] = complaint;
   told.ran[name] = answered;
   const id = told.ran[name].prompt_id;

@@ -192,6 +192,7 @@ async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() 
         {"name": "runs", "description": "One.", "tags": ["Image"]},
         {"name": "lacks", "description": "Two."},
         {"name": "absent", "description": "Three."},
+        {"name": "loads", "description": "Four.", "io": {"inputs": [{"file": "a.png"}]}},
     ]}]);
     let files = [
         (
@@ -213,6 +214,10 @@ async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() 
         (
             "comfyui_workflow_templates_json/templates/lacks.json",
             graph("KSampler"),
+        ),
+        (
+            "comfyui_workflow_templates_json/templates/loads.json",
+            graph("LoadImage"),
         ),
     ];
     for (path, text) in files {
@@ -259,6 +264,11 @@ async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() 
         "Needs a ComfyUI worker for KSampler. Two."
     );
     assert_eq!(templates[2]["tags"], json!(null), "nothing is known of it");
+    assert_eq!(templates[3]["tags"], json!(["Needs your files"]));
+    assert_eq!(
+        templates[3]["description"],
+        "Runs here with files of yours in place of a.png. Four."
+    );
     assert_eq!(get("/templates/index.de.json").await.text(), "no index");
     for language in ["it", "he"] {
         let same = get(&format!("/templates/index.{language}.json")).await;
@@ -285,6 +295,16 @@ async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() 
         told[1]["templates"][0]["tags"],
         json!(["Runs here", "Image"])
     );
+
+    // With a file of that name it runs as it is.
+    let photo = std::fs::read(it::root().join("examples/photo.png")).unwrap();
+    let form = Form::new().file("image", "a.png", &photo);
+    let upload = Request::new("POST", "/upload/image")
+        .header("Content-Type", &Form::content_type())
+        .body(form.body());
+    assert_eq!(server.send(&upload).await.unwrap().status, 200);
+    let index = get("/templates/index.json").await.json();
+    assert_eq!(index[1]["templates"][3]["tags"], json!(["Runs here"]));
 
     // A file that changes is read again.
     let lacks = packages.join("comfyui_workflow_templates_json/templates/lacks.json");

@@ -12,13 +12,18 @@ use tokio::process::Command;
 /// What the test needs and `.ci/run` installs.
 const NEEDED: [&str; 3] = ["EASEL_WEB_ROOT", "EASEL_PLAYWRIGHT", "EASEL_CHROMIUM"];
 
-/// Official templates that need neither a model nor a partner.
-const RUN_HERE: [&str; 5] = [
+/// Official templates that need neither a model nor a partner, and those of them that load pictures which no package has.
+const RUN_HERE: [&str; 3] = [
     "basic_datatype_conversion",
     "basic_image_color_adjustment",
     "basic_mask_operations_and_compositing",
-    "utility_image_stitch",
-    "utility_interpolation_image_upscale",
+];
+const NEED_FILES: [(&str, &[&str]); 2] = [
+    (
+        "utility_image_stitch",
+        &["angle_1.png", "angle_2.png", "angle_3.png", "angle_4.png"],
+    ),
+    ("utility_interpolation_image_upscale", &["pray.png"]),
 ];
 
 /// A template that the page 1.58.1 complains about, from ComfyUI as from Easel: a curve among the inputs of a subgraph is an object
@@ -108,9 +113,19 @@ fn judge_first_visit(told: &Value) {
     let index = told["index"].as_array().unwrap();
     let tagged = |tag: &str| index.iter().filter(|template| template[1] == tag).count();
     assert_eq!(tagged("Runs here"), RUN_HERE.len() + 1);
+    assert_eq!(tagged("Needs your files"), NEED_FILES.len());
+    for (card, at) in cards
+        .iter()
+        .skip(RUN_HERE.len() + 1)
+        .zip(0..NEED_FILES.len())
+    {
+        let text = card[1].as_str().unwrap();
+        assert!(text.contains("Needs your files"), "{at}: {text}");
+    }
     assert!(tagged("Needs a model") > 200 && tagged("Needs a partner") > 300);
     let told_apart = [
         "Runs here",
+        "Needs your files",
         "Needs a model",
         "Needs a worker",
         "Needs a partner",
@@ -415,12 +430,16 @@ async fn official_templates_run_or_say_what_they_need() {
     let ran = told["ran"].as_object().unwrap();
     let names: BTreeSet<&str> = ran.keys().map(String::as_str).collect();
     let here = RUN_HERE.into_iter().chain(["easel-first-picture"]);
+    let here = here.chain(NEED_FILES.map(|(name, _)| name));
     assert_eq!(names, BTreeSet::from_iter(here), "{ran:?}");
     for (name, run) in ran {
         assert_eq!(run["status"], "success", "{name}: {run}");
         assert!(run["outputs"].as_u64() > Some(0), "{name}: {run}");
         assert_eq!(run["refused"], json!({}), "every node of it ran: {name}");
     }
+    // What is said to run was run as it is, and the others with the files that their cards name.
+    let chosen = NEED_FILES.map(|(name, files)| (name.to_owned(), json!(files)));
+    assert_eq!(told["chosen"], Value::Object(chosen.into_iter().collect()));
     for (name, complaint) in told["complained"].as_object().unwrap() {
         let is_known = complaint.as_str().unwrap().starts_with("DataCloneError");
         assert!(name == NOT_COPIED && is_known, "{name}: {complaint}");

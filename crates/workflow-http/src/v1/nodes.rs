@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use accounts::AccountId;
 use asset_store::FilePath;
 use http::Response;
 use hyper_kit::Body;
+use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use v1_compat::node_info;
 use workflow_core::{FileSource, NO_FILE};
 
 use super::errors::ApiError;
-use super::reply;
 use super::request::Call;
+use super::{V1Service, reply};
 
 /// Most files that are offered for choice, the newest: no list of a web page is usable beyond that.
 const MOST_FILES: usize = 2_000;
@@ -73,22 +75,32 @@ pub(super) async fn files(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     Ok(reply::ok(&names.into()))
 }
 
+/// The uploads that an account can choose from, newest first.
+pub(super) async fn uploads(
+    v1: &V1Service,
+    account: &AccountId,
+    now: Timestamp,
+) -> Result<Vec<String>, ApiError> {
+    let uploads = v1.file_names.named(account, false, MOST_FILES, now).await?;
+    let is_top = |path: &FilePath| {
+        let path = path.as_str();
+        !path.contains('/') && !path.starts_with(MASK_EDITOR)
+    };
+    let uploads = uploads.into_iter().filter_map(|upload| upload.file_path);
+    let uploads = uploads.filter(is_top).map(|path| path.to_string());
+    Ok(once_each(uploads))
+}
+
 impl Choices {
     async fn read(call: &Call<'_>) -> Result<Self, ApiError> {
         let (names, account) = (&call.v1.file_names, call.account());
-        let uploads = names.named(account, false, MOST_FILES, call.now).await?;
+        let uploads = uploads(call.v1, account, call.now).await?;
         let outputs = names.named(account, true, MOST_FILES, call.now).await?;
-        let is_top = |path: &FilePath| {
-            let path = path.as_str();
-            !path.contains('/') && !path.starts_with(MASK_EDITOR)
-        };
-        let uploads = uploads.into_iter().filter_map(|upload| upload.file_path);
-        let uploads = uploads.filter(is_top).map(|path| path.to_string());
         let outputs = outputs.into_iter().filter_map(|output| output.file_path);
         // The page looks for a file among the uploads unless its name says where it is.
         let outputs = outputs.map(|path| format!("{path} [output]"));
         Ok(Self {
-            uploads: once_each(uploads),
+            uploads,
             outputs: once_each(outputs),
         })
     }

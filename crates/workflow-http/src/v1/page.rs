@@ -7,6 +7,7 @@
 mod subgraphs;
 mod templates;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -107,15 +108,16 @@ impl WebPage {
         &self.inner.root
     }
 
-    /// The index of templates in `file`, each marked with what `nodes` lack for it; `None` if it is none. `find` finds the file
-    /// of a template. Reads files, so it belongs on a thread that may wait.
+    /// The index of templates in `file`, each marked with what `nodes` and the account's own `files` lack for it; `None` if it is
+    /// none. `find` finds the file of a template. Reads files, so it belongs on a thread that may wait.
     pub(super) fn index(
         &self,
         file: Option<&Path>,
         find: impl Fn(&str) -> Option<PathBuf>,
         nodes: &NodeCatalog,
+        files: &HashSet<String>,
     ) -> Option<Vec<u8>> {
-        self.inner.templates.index(file, find, nodes)
+        self.inner.templates.index(file, find, nodes, files)
     }
 }
 

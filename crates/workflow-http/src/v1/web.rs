@@ -4,6 +4,7 @@
 //! The folder holds a program that anybody may download, so its files need no credential; whoever opens the page itself
 //! without one is sent to sign in first.
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -24,7 +25,7 @@ use tokio::task::spawn_blocking;
 
 use super::errors::ApiError;
 use super::request::verify;
-use super::{Operation, V1Service, page, reply};
+use super::{Operation, V1Service, nodes, page, reply};
 use crate::WorkflowService;
 
 /// The file of the page itself.
@@ -81,10 +82,17 @@ pub(crate) async fn fallback(
     inside(web.root(), path).ok_or(ApiError::NotFound)?;
     // What runs here is told to callers alone; a stranger gets the index as it is installed.
     let is_index = page::is_index(path);
-    let marked = is_index
-        && verify(Operation::GetUsers, service, v1, head, now)
+    let caller = match is_index {
+        true => verify(Operation::GetUsers, service, v1, head, now)
             .await
-            .is_ok();
+            .ok(),
+        false => None,
+    };
+    let files = match &caller {
+        Some(caller) => Some(nodes::uploads(v1, &caller.account, now).await?),
+        None => None,
+    };
+    let files = files.map(HashSet::from_iter);
     let (web, nodes, wanted) = (web.clone(), service.jobs.nodes(), path.to_owned());
     let found = spawn_blocking(move || {
         // Not every language of the page has an index of its own.
@@ -95,7 +103,7 @@ pub(crate) async fn fallback(
             Some(found.path)
         };
         let file = found.as_ref().map(|found| found.path.as_path());
-        let index = marked.then(|| web.index(file, template, &nodes)).flatten();
+        let index = files.and_then(|files| web.index(file, template, &nodes, &files));
         (found, index)
     });
     let (found, index) = found.await.map_err(|_| ApiError::NotFound)?;

@@ -2,7 +2,8 @@
 //!
 //! The page shows the tags of a template on its card and filters by them, and sorts by how much it is used. So a template gets
 //! a tag in front of its own that says whether it runs here, one that does not says in its description what it lacks, and those
-//! that run come first.
+//! that run come first. Pictures that a template loads are in no package, so one that loads a file that the account does not have
+//! says which file to choose.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,8 +23,10 @@ const IDLE: [u64; 2] = [2, 4];
 /// Most classes that a description names.
 const MOST_NAMED: usize = 5;
 
-/// More than any template is used: those that run here are sorted before the others.
+/// More than any template is used: those that run here are sorted before the others, and between them those that run once files
+/// are chosen.
 const FIRST: u64 = 1_000_000_000;
+const SECOND: u64 = FIRST / 2;
 
 /// The classes of templates by file, as they were when the file was read last.
 #[derive(Debug, Default)]
@@ -73,6 +76,7 @@ struct Subgraph {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Lack {
     Nothing,
+    Files,
     Worker,
     Model,
     Partner,
@@ -83,6 +87,7 @@ impl Lack {
     fn tag(self) -> &'static str {
         match self {
             Self::Nothing => "Runs here",
+            Self::Files => "Needs your files",
             Self::Worker => "Needs a worker",
             Self::Model => "Needs a model",
             Self::Partner => "Needs a partner",
@@ -90,24 +95,37 @@ impl Lack {
         }
     }
 
-    fn sentence(self, classes: &str) -> String {
+    /// What a description says of it, with the names of the files or the classes.
+    fn sentence(self, named: &str) -> String {
         let needs = match self {
             Self::Nothing => return String::new(),
+            Self::Files => return format!("Runs here with files of yours in place of {named}. "),
             Self::Worker | Self::Model => "a ComfyUI worker",
             Self::Partner => "a ComfyUI worker with an account at its partners",
             Self::Other => "a ComfyUI worker with more node packs",
         };
-        format!("Needs {needs} for {classes}. ")
+        format!("Needs {needs} for {named}. ")
+    }
+
+    /// What makes it come before others in the order by use.
+    fn raises(self) -> u64 {
+        match self {
+            Self::Nothing => FIRST,
+            Self::Files => SECOND,
+            Self::Worker | Self::Model | Self::Partner | Self::Other => 0,
+        }
     }
 }
 
 impl Templates {
     /// The index in `file`, marked, with our own template in front; without a file, ours alone. `None` if the file is no index.
+    /// `files` are those that the account can load.
     pub(super) fn index(
         &self,
         file: Option<&Path>,
         find: impl Fn(&str) -> Option<PathBuf>,
         nodes: &NodeCatalog,
+        files: &HashSet<String>,
     ) -> Option<Vec<u8>> {
         let groups = file
             .map(|file| std::fs::read(file).ok())
@@ -121,7 +139,7 @@ impl Templates {
                 let name = template.get("name")?.as_str()?;
                 let Some(path) = find(name) else { continue };
                 if let Some(classes) = classes_in(&mut read, &path) {
-                    mark(template, classes, nodes);
+                    mark(template, classes, nodes, files);
                 }
                 found.insert(path);
             }
@@ -213,13 +231,26 @@ fn classes_of(graph: Graph) -> BTreeSet<String> {
 }
 
 /// Says in a template of the index what it lacks.
-fn mark(template: &mut Value, classes: &BTreeSet<String>, nodes: &NodeCatalog) {
+fn mark(
+    template: &mut Value,
+    classes: &BTreeSet<String>,
+    nodes: &NodeCatalog,
+    files: &HashSet<String>,
+) {
     let is_partners = template.get("openSource") == Some(&Value::Bool(false));
     let mut lack = Lack::Nothing;
     let mut lacking = Vec::new();
     for class in classes.iter().filter(|class| nodes.get(class).is_none()) {
         lack = lack.max(lack_of(class, is_partners));
-        lacking.push(class.as_str());
+        lacking.push(class.clone());
+    }
+    if lack == Lack::Nothing {
+        lacking = loaded(template)
+            .filter(|name| !files.contains(name))
+            .collect();
+        if !lacking.is_empty() {
+            lack = Lack::Files;
+        }
     }
     let named = match lacking.len().saturating_sub(MOST_NAMED) {
         0 => lacking.join(", "),
@@ -230,10 +261,21 @@ fn mark(template: &mut Value, classes: &BTreeSet<String>, nodes: &NodeCatalog) {
     template["tags"] = tags.collect();
     let description = template.get("description").and_then(Value::as_str);
     template["description"] = (lack.sentence(&named) + description.unwrap_or_default()).into();
-    if lack == Lack::Nothing {
+    if lack.raises() > 0 {
         let usage = template.get("usage").and_then(Value::as_u64);
-        template["usage"] = usage.unwrap_or_default().saturating_add(FIRST).into();
+        let raised = usage.unwrap_or_default().saturating_add(lack.raises());
+        template["usage"] = raised.into();
     }
+}
+
+/// The files that a template loads, as its index names them.
+fn loaded(template: &Value) -> impl Iterator<Item = String> {
+    let inputs = template.pointer("/io/inputs").and_then(Value::as_array);
+    let names = inputs.into_iter().flatten().filter_map(|input| {
+        let name = input.get("file")?.as_str()?;
+        (name != super::EXAMPLE_NAME).then(|| name.to_owned())
+    });
+    names.collect::<BTreeSet<_>>().into_iter()
 }
 
 fn lack_of(class: &str, is_partners: bool) -> Lack {
@@ -276,7 +318,9 @@ mod tests {
     fn marked(template: Value, classes: &[&str]) -> Value {
         let mut template = template;
         let classes = classes.iter().map(|class| (*class).to_owned()).collect();
-        mark(&mut template, &classes, &nodes(&["LoadImage", "SaveImage"]));
+        let nodes = nodes(&["LoadImage", "SaveImage"]);
+        let files = HashSet::from(["mine.png".to_owned()]);
+        mark(&mut template, &classes, &nodes, &files);
         template
     }
 
@@ -288,6 +332,31 @@ mod tests {
         assert_eq!(told["tags"], json!(["Runs here", "Image"]));
         assert_eq!(told["description"], "A picture.");
         assert_eq!(told["usage"], FIRST + 7);
+    }
+
+    #[test]
+    fn a_template_that_loads_files_names_those_to_choose() {
+        let loads = |names: &[&str]| {
+            let inputs = names.iter().map(|name| json!({"file": name}));
+            let inputs: Vec<Value> = inputs.collect();
+            json!({"name": "a", "description": "A picture.", "usage": 7, "io": {"inputs": inputs}})
+        };
+        let classes = ["LoadImage", "SaveImage"];
+        let told = marked(loads(&["b.png", "a.png", "mine.png", "a.png"]), &classes);
+        assert_eq!(told["tags"], json!(["Needs your files"]));
+        let expected = "Runs here with files of yours in place of a.png, b.png. A picture.";
+        assert_eq!(told["description"], expected);
+        assert_eq!(
+            told["usage"],
+            SECOND + 7,
+            "behind those that run as they are"
+        );
+        // Every account that opens the page has the example.
+        let told = marked(loads(&["mine.png", "example.png"]), &classes);
+        assert_eq!(told["tags"], json!(["Runs here"]));
+        // A class that is not here is told first: files alone would not help.
+        let told = marked(loads(&["b.png"]), &["KSampler"]);
+        assert_eq!(told["tags"], json!(["Needs a model"]));
     }
 
     #[test]
