@@ -1,6 +1,6 @@
 // Drives the unmodified web page in headless Chromium: boots, lists classes, loads a picture through the page's own
 // upload, runs a graph with its Run button, and waits until the page shows the result in the node, the job in its queue panel
-// and a line of it in its panel of logs.
+// and a line of it in its panel of logs, which was open before.
 //
 // Arguments: the server's address, a picture, a file for the screenshot, and a key to sign in with or nothing. Prints one
 // JSON object.
@@ -43,6 +43,11 @@ await page.waitForFunction(
 );
 told.loaded = await page.evaluate(loaded);
 
+// The panel of logs, open before there is anything to tell.
+const subscribed = page.waitForResponse((answer) => answer.url().endsWith("/internal/logs/subscribe"));
+await page.evaluate(() => window.app.extensionManager.command.execute("Workspace.ToggleBottomPanelTab.logs-terminal"));
+told.subscribed = (await subscribed).status();
+
 await run(page).click();
 // The picture is really painted in the node.
 await page.waitForFunction(() => window.drawn.save.imgs?.some((image) => image.naturalWidth > 0));
@@ -58,7 +63,6 @@ await row.waitFor();
 told.row = await row.innerText();
 told.job = await row.getAttribute("data-job-id");
 // The panel of logs tells of it, too.
-await page.evaluate(() => window.app.extensionManager.command.execute("Workspace.ToggleBottomPanelTab.logs-terminal"));
 const line = page.locator(".xterm-rows > div").filter({ hasText: told.job }).first();
 await line.waitFor();
 told.log = await line.innerText();

@@ -379,6 +379,7 @@ fn judge(told: &Value) {
     );
     assert_eq!(told["here"], json!([200, 200]), "{told}");
     judge_windows(told);
+    assert_eq!(told["subscribed"], 200, "{told}");
     let log = told["log"].as_str().unwrap();
     assert!(
         log.contains("completed in"),

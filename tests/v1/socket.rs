@@ -1,7 +1,7 @@
 //! The socket: order, flags, several sockets, other accounts, the end of a server.
 
 use it::{Message, Request, Server, Socket};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{ends, get, listen, slow_graph, submit, tiny_graph, upload};
 
@@ -100,6 +100,59 @@ async fn a_run_is_told_as_it_was_recorded() {
         .find(|message| message.kind() == "execution_cached")
         .unwrap();
     assert_eq!(cached.data()["nodes"], json!(["1", "2", "3"]));
+}
+
+#[tokio::test]
+async fn a_socket_that_subscribed_hears_the_line_of_each_job_that_ends() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let mut reads = listen(&server).await;
+    let mut silent = Socket::open(server.address, Request::get("/ws?clientId=other"))
+        .await
+        .unwrap();
+    reads.next().await.unwrap();
+    silent.next().await.unwrap();
+    let subscribe = async |body: Value| {
+        let body = body.to_string();
+        let request = Request::new("PATCH", "/internal/logs/subscribe")
+            .header("Content-Type", "application/json")
+            .body(body.as_bytes());
+        server.send(&request).await.unwrap().status
+    };
+    // What names no socket changes nothing.
+    for body in [json!({"enabled": true, "clientId": null}), json!([])] {
+        assert_eq!(subscribe(body).await, 200);
+    }
+    let asked = json!({"enabled": true, "clientId": "c"});
+    assert_eq!(subscribe(asked).await, 200);
+
+    let id = submit(&server, &tiny_graph(1)).await;
+    let heard = reads
+        .until(|message| message.kind() == "logs")
+        .await
+        .unwrap();
+    assert!(heard.iter().any(ends), "after the frames of its end");
+    let told = heard.last().unwrap().data();
+    assert_eq!(told["size"], Value::Null);
+    let entries = told["entries"].as_array().unwrap();
+    assert_eq!(entries.len(), 1);
+    let line = entries[0]["m"].as_str().unwrap();
+    assert!(line.contains(&format!("{id} completed in")), "{line}");
+    let listed = get(&server, "/internal/logs/raw").await;
+    assert_eq!(
+        listed["entries"], told["entries"],
+        "as a new panel shows it"
+    );
+
+    let no_more = json!({"enabled": false, "clientId": "c"});
+    assert_eq!(subscribe(no_more).await, 200);
+    submit(&server, &tiny_graph(2)).await;
+    let last = submit(&server, &tiny_graph(3)).await;
+    let is_last = |message: &Message| ends(message) && message.data()["prompt_id"] == json!(last);
+    for socket in [&mut reads, &mut silent] {
+        let heard = socket.until(is_last).await.unwrap();
+        assert!(heard.iter().all(|message| message.kind() != "logs"));
+    }
 }
 
 #[tokio::test]

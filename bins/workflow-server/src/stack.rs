@@ -27,7 +27,7 @@ use workflow_core::{
     CompletionRate, Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer, Worker,
     WorkerConfig, WorkerId,
 };
-use workflow_http::{DeploymentJobs, V1Service, WebPage};
+use workflow_http::{DeploymentJobs, LogReaders, V1Service, WebPage};
 
 use crate::background::{Background, Loops};
 use crate::config::{Content, WorkflowLimits};
@@ -375,6 +375,7 @@ impl Stack {
             file_names: self.installation.assets.file_names.clone(),
             image_tools: Arc::clone(&self.image_tools),
             sockets: self.sockets.clone(),
+            log_readers: LogReaders::default(),
             sessions: WebSessions::new(self.installation.sessions.clone()),
             web_page,
             version: env!("CARGO_PKG_VERSION"),

@@ -151,6 +151,16 @@ impl Projector {
         (is_low && !was_low).then(|| notification(spender, &value))
     }
 
+    /// The job whose end a piece of news tells, if that was not told yet; asked before [`Projector::news`] is told.
+    #[must_use]
+    pub fn ended_by<'a>(&self, news: &'a AccountNews) -> Option<&'a Job> {
+        let AccountEvent::Saved(job) = &news.event else {
+            return None;
+        };
+        let ends = job.status.is_terminal() && self.live.contains(&job.id);
+        ends.then_some(&**job)
+    }
+
     /// What the client is told of a piece of news.
     pub fn news(&mut self, news: &AccountNews) -> Vec<Frame> {
         if let AccountEvent::Saved(job) = &news.event {

@@ -24,7 +24,7 @@ mod v2;
 pub use api::{WorkflowApi, routes};
 pub use links::output_url;
 pub use service::{DeploymentJobs, WorkflowConfig, WorkflowService};
-pub use v1::{OPENAPI as OPENAPI_V1, V1Service, WebPage};
+pub use v1::{LogReaders, OPENAPI as OPENAPI_V1, V1Service, WebPage};
 pub use v1_compat::preview_method;
 pub use v2::OPENAPI;
 

@@ -181,6 +181,7 @@ impl Rig {
                 hyper_kit::SocketLimits::DEFAULT,
                 CancellationToken::new(),
             ),
+            log_readers: crate::LogReaders::default(),
             sessions: identity::WebSessions::new(self.accounts.clone()),
             web_page: None,
             version: "0",

@@ -40,6 +40,7 @@ use errors::ApiError;
 use models::Spelling;
 use request::Call;
 
+pub use log::LogReaders;
 pub use page::WebPage;
 pub(crate) use request::{Asked, answer};
 pub(crate) use web::fallback;
@@ -58,6 +59,8 @@ pub struct V1Service {
     pub image_tools: Arc<dyn ImageTools>,
     /// The open sockets.
     pub sockets: Sockets,
+    /// The open sockets that hear of the log.
+    pub log_readers: LogReaders,
     /// Who is signed in on the web page.
     pub sessions: WebSessions,
     /// The web page, where one is served.
@@ -345,7 +348,7 @@ async fn dispatch(
         O::GetPageFacts => page::facts(call).await,
         O::ListExtensions => Ok(page::extensions(call.v1)),
         O::GetWords => Ok(page::words(call.v1)),
-        O::SubscribeLog => Ok(request::done()),
+        O::SubscribeLog => log::subscribe(call, body).await,
         O::GetRawLog => log::raw(call).await,
         O::EmptyList => Ok(about::empty_list()),
         O::ListModelFolders => Ok(models::folders(&call.service.jobs.nodes(), Spelling::Names)),

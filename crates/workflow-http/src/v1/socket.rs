@@ -17,6 +17,7 @@ use workflow_core::{AccountFollower, AccountTold, JobId, Jobs, RunReport, Timer}
 
 use super::about;
 use super::errors::ApiError;
+use super::log::Feed;
 use super::request::{Call, token};
 use crate::credential::StreamCredential;
 use crate::streams::StreamSlot;
@@ -35,6 +36,7 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let client = query.iter().find(|(name, _)| name == "clientId");
     let client = client.map(|(_, id)| id.clone());
     let client = client.filter(|id| (1..=MOST_CLIENT_ID).contains(&id.len()));
+    let sid = client.unwrap_or_else(|| Uuid::new_v4().simple().to_string());
     let headers = &call.head.headers;
     let credential = StreamCredential::new(&service.identity, headers, principal, Scope::JobsRead);
     let credential = credential.or(headers, &call.v1.sessions, token(call.head).as_deref());
@@ -45,7 +47,8 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         billed: principal.billed.then(|| Arc::clone(&service.accounts)),
         follower: service.jobs.follow_account(&principal.account),
         projector: Projector::new(),
-        sid: Some(client.unwrap_or_else(|| Uuid::new_v4().simple().to_string())),
+        log: Feed::new(&call.v1.log_readers, call, &sid),
+        sid: Some(sid),
         snapshot: None,
         flags: about::flags(service),
         greeted: false,
@@ -65,6 +68,7 @@ struct Heard {
     billed: Option<Arc<dyn Accounts>>,
     follower: AccountFollower,
     projector: Projector,
+    log: Feed,
     /// Sent once, with the first message; before that nothing is said.
     sid: Option<String>,
     /// What runs told so far, until the rows that belong to it are read.
@@ -137,8 +141,12 @@ impl Conversation for Heard {
             match told {
                 AccountTold::Snapshot(reports) => self.snapshot = Some(reports),
                 AccountTold::News(news) => {
+                    let ended = self.projector.ended_by(&news);
                     let frames = self.projector.news(&news);
                     self.to_say.extend(frames.into_iter().map(outgoing));
+                    let line = ended.and_then(|job| self.log.ended(job, self.clock.now()));
+                    let line = line.map(|line| Outgoing::Text(line.into()));
+                    self.to_say.extend(line);
                 }
             }
         }
