@@ -54,7 +54,20 @@ const cards = page.locator("[data-testid^=template-workflow-]");
 await cards.first().waitFor();
 told.cards = (await cards.evaluateAll((cards) => cards.map((card) => [card.dataset.testid.replace("template-workflow-", ""), card.innerText]))).slice(0, 8);
 await shot(page, "templates");
+// Its filter of tags leaves those that run.
+await page.getByText("Tasks", { exact: true }).first().click();
+await page.getByRole("option", { name: "Runs here" }).first().click();
+await page.waitForFunction(() => {
+  const shown = [...document.querySelectorAll("[data-testid^=template-workflow-]")];
+  return shown.length > 0 && shown.every((card) => card.innerText.includes("Runs here"));
+});
+told.filtered = await cards.evaluateAll((cards) => cards.map((card) => card.dataset.testid.replace("template-workflow-", "")));
+await shot(page, "filtered");
+// The menu first, then the window.
 await page.keyboard.press("Escape");
+await page.getByRole("option", { name: "Runs here" }).waitFor({ state: "hidden" });
+await page.keyboard.press("Escape");
+await cards.first().waitFor({ state: "hidden" });
 
 // A workflow that lacks something says what, before it is run.
 const index = await (await page.request.get(`http://${address}/templates/index.json`)).json();
@@ -68,6 +81,16 @@ await page.getByRole("button", { name: "View details" }).click();
 await page.getByText("Connect one, or replace the nodes").first().waitFor();
 told.lacking = await page.evaluate(() => document.body.innerText);
 await shot(page, "lacking");
+
+// Nodes that do not run here say why on the canvas.
+told.badges = await page.evaluate(async (types) => {
+  const { app } = window;
+  const node = (type, place) => ({ id: place + 1, type, pos: [100 + place * 400, 300], size: [300, 300], flags: {}, mode: 0, inputs: [], outputs: [], properties: {} });
+  await app.loadGraphData({ version: 0.4, nodes: types.map(node), links: [] });
+  const texts = ({ badges }) => (badges ?? []).map((badge) => (typeof badge === "function" ? badge() : badge).text);
+  return app.graph.nodes.map((node) => [node.type, texts(node)]);
+}, ["KSampler", "SplatToMesh", "NoSuchClass", "ImageInvert"]);
+await shot(page, "badges");
 
 // Account and About.
 await page.getByRole("button", { name: "Account and credits" }).click();

@@ -133,6 +133,19 @@ fn judge_first_visit(told: &Value) {
     ];
     assert_eq!(told_apart.map(tagged).iter().sum::<usize>(), index.len());
 
+    let filtered = told["filtered"].as_array().unwrap();
+    let filtered: BTreeSet<&str> = filtered.iter().filter_map(Value::as_str).collect();
+    let runs = RUN_HERE.into_iter().chain(["easel-first-picture"]);
+    assert_eq!(filtered, BTreeSet::from_iter(runs), "{told:#}");
+    let badges = json!([
+        ["KSampler", ["needs a model"]],
+        ["SplatToMesh", ["needs a worker"]],
+        // Nothing is known of it, and what runs says nothing where everything is native.
+        ["NoSuchClass", []],
+        ["ImageInvert", []],
+    ]);
+    assert_eq!(told["badges"], badges);
+
     // A workflow that lacks something names it, in our words.
     let toast = told["toast"].as_str().unwrap();
     assert!(
@@ -427,7 +440,7 @@ async fn official_templates_run_or_say_what_they_need() {
     let Some(told) = drive(test, "web_templates.mjs", &[], None).await else {
         return;
     };
-    judge_outside(&told);
+    judge_windows(&told);
     let ran = told["ran"].as_object().unwrap();
     let names: BTreeSet<&str> = ran.keys().map(String::as_str).collect();
     let here = RUN_HERE.into_iter().chain(["easel-first-picture"]);
