@@ -152,6 +152,7 @@ impl RouterStack {
             calls: Arc::clone(&installation.calls.calls),
             queue: Arc::clone(&installation.calls.queue),
             quota: Arc::clone(&installation.calls.quota),
+            admissions: Arc::clone(&installation.calls.admissions),
             accounts: Arc::clone(&installation.accounts),
             timer: Arc::clone(&timer),
             threads: Arc::new(LargeWork::new()),

@@ -8,7 +8,8 @@ use asset_store::{
 };
 #[cfg(feature = "router")]
 use router_core::{
-    CallQueue, CallRetention, Calls, KeptResults, Quota, Usage, published::PublishedModels,
+    Admissions, CallQueue, CallRetention, Calls, KeptResults, Quota, Usage,
+    published::PublishedModels,
 };
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
@@ -93,6 +94,8 @@ pub struct CallRows {
     pub calls: Arc<dyn Calls>,
     /// The limits of accounts.
     pub quota: Arc<dyn Quota>,
+    /// What admits and ends calls.
+    pub admissions: Arc<dyn Admissions>,
     /// Forgets those past their time.
     pub retention: Arc<dyn CallRetention>,
     /// Requests that wait to be dispatched.

@@ -8,7 +8,7 @@ use asset_store::{LinkKeys, MemoryBlobs, MemoryRecords};
 use async_trait::async_trait;
 use jiff::Timestamp;
 #[cfg(feature = "router")]
-use router_core::{MemoryCalls, Usage, published::MemoryPublishedModels};
+use router_core::{MemoryCalls, SequentialAdmissions, Usage, published::MemoryPublishedModels};
 #[cfg(feature = "v1")]
 use v1_compat::{MemoryUserFiles, UserFilesBounds};
 use webhooks::MemoryWebhooks;
@@ -51,6 +51,8 @@ impl MemoryStore {
         let deployments: Arc<dyn Deployments> = Arc::new(MemoryDeployments::default());
         #[cfg(feature = "router")]
         let calls = Arc::new(MemoryCalls::new(accounts.clone()));
+        #[cfg(feature = "router")]
+        let quota = Arc::new(calls.quota());
         let shared = Arc::new(records);
         let keys = MemoryKeys {
             installation: secret(),
@@ -62,7 +64,7 @@ impl MemoryStore {
         let installation = Installation {
             accounts: accounts.clone(),
             account_admin: accounts.clone(),
-            sessions: accounts,
+            sessions: accounts.clone(),
             assets: AssetRows {
                 blobs: Arc::new(MemoryBlobs::new(clock)),
                 records: shared.clone(),
@@ -84,7 +86,12 @@ impl MemoryStore {
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
-                quota: Arc::new(calls.quota()),
+                quota: quota.clone(),
+                admissions: Arc::new(SequentialAdmissions {
+                    accounts,
+                    quota,
+                    calls: calls.clone(),
+                }),
                 retention: calls.clone(),
                 queue: calls.clone(),
                 usage: calls.clone(),

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use accounts::{AccountId, Fingerprint, KeyId, Labels, lapses_at};
+use accounts::{AccountId, Fingerprint, KeyId, Labels, LedgerRef, lapses_at};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::usage::CallRecord;
-use crate::{Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId, ResultLink, Serving};
+use crate::{
+    Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId, Permit, ResultLink,
+    RouterError, Serving,
+};
+
+/// When to ask again for a key whose call has not been dispatched yet.
+pub(crate) const IN_FLIGHT_RETRY: Duration = Duration::from_secs(1);
 
 /// Digest of an idempotency key: the only form in which it is ever at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -198,6 +204,45 @@ impl KnownKey {
             KeyTells::Same
         } else {
             KeyTells::Conflict
+        }
+    }
+}
+
+impl Generation {
+    /// The room that it takes.
+    #[must_use]
+    pub fn permit(&self) -> Permit<'_> {
+        Permit {
+            account: &self.account,
+            generation: self.id,
+            hold_cents: self.hold_cents,
+        }
+    }
+
+    /// Why credits are held for it.
+    #[must_use]
+    pub fn cause(&self) -> LedgerRef {
+        LedgerRef::Generation(self.id.0)
+    }
+
+    /// The credits that are held for it.
+    #[must_use]
+    pub fn hold(&self) -> u32 {
+        u32::try_from(self.hold_cents).unwrap_or(u32::MAX)
+    }
+}
+
+impl Dispatched {
+    /// What the caller is told.
+    ///
+    /// # Errors
+    /// If a retry has the key now, since preparing took so long.
+    pub fn into_result(self) -> Result<(), RouterError> {
+        match self {
+            Self::Begun => Ok(()),
+            Self::ClaimLost => Err(RouterError::InFlight {
+                retry_after: IN_FLIGHT_RETRY,
+            }),
         }
     }
 }

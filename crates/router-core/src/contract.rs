@@ -1,5 +1,6 @@
 //! What every store of calls must do, written once and run on each.
 
+mod admissions;
 mod generations;
 mod kept;
 mod keys;
@@ -22,9 +23,9 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Answer, Bucket, CallQueue, CallRecord, CallRetention, Calls, Claimed, Dispatched, Ending,
-    Generation, GenerationId, Handle, KeptResults, KeyClaim, KeyDigest, Lease, ModelId, Outcome,
-    OwnerId, Quota, RequestId, Settled, Unfinished, Usage,
+    Admissions, Answer, Bucket, CallQueue, CallRecord, CallRetention, Calls, Claimed, Dispatched,
+    Ending, Generation, GenerationId, Handle, KeptResults, KeyClaim, KeyDigest, Lease, ModelId,
+    Outcome, OwnerId, Quota, RequestId, Settled, Unfinished, Usage,
 };
 
 pub use published::published;
@@ -40,6 +41,8 @@ pub struct Stores {
     pub retention: Arc<dyn CallRetention>,
     /// What accounts may have in flight.
     pub quota: Arc<dyn Quota>,
+    /// What admits and ends calls.
+    pub admissions: Arc<dyn Admissions>,
     /// What waits.
     pub queue: Arc<dyn CallQueue>,
     /// What reads.
@@ -60,12 +63,13 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn calls(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 8] = [
+    let rules: [&[Rule]; 9] = [
         &keys::RULES,
         &labels::RULES,
         &queue::RULES,
         &generations::RULES,
         &ownership::RULES,
+        &admissions::RULES,
         &serving::RULES,
         &kept::RULES,
         &usage::RULES,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use accounts::BudgetWindow;
+use accounts::{BudgetWindow, Reservation};
 
 use crate::{Bucket, ModelId, Outcome};
 
@@ -222,6 +222,23 @@ impl From<accounts::UsedUp> for RouterError {
 }
 
 impl RouterError {
+    /// Something is away for now.
+    pub(crate) fn unavailable(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Unavailable(Box::new(error))
+    }
+
+    /// What the caller is told of a wish to set credits aside.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn of_reservation(reservation: Reservation) -> Result<(), Self> {
+        match reservation {
+            Reservation::Held => Ok(()),
+            Reservation::Insufficient { .. } => Err(Self::InsufficientCredits),
+            Reservation::OverBudget(over) => Err(over.into()),
+        }
+    }
+
     /// The bucket that it is told as.
     #[must_use]
     pub fn bucket(&self) -> Bucket {

@@ -1,13 +1,14 @@
 //! The model router: models and their catalog, calls that pay once, and limits that hold.
 //!
 //! Decides everything about a call to a partner's model and does nothing itself: no clock, no socket, no row, no task.
-//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`CallQueue`], [`Quota`], [`Usage`], [`KeptResults`], [`CallRetention`],
-//! [`published::PublishedModels`]); time and ids are arguments. What is forwarded is
+//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`CallQueue`], [`Quota`], [`Admissions`], [`Usage`], [`KeptResults`],
+//! [`CallRetention`], [`published::PublishedModels`]); time and ids are arguments. What is forwarded is
 //! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 //!
 #![doc = include_str!("../README.md")]
 
+mod admissions;
 mod answer;
 mod blocking_pool;
 mod body;
@@ -40,6 +41,7 @@ mod usage;
 pub mod contract;
 pub mod published;
 
+pub use admissions::{Admissions, CallAdmission, CallEnd, SequentialAdmissions};
 pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use blocking_pool::BlockingPool;
 pub use bucket::{Bucket, KeyAfter};

@@ -373,14 +373,21 @@ mod tests {
     use accounts::MemoryAccounts;
 
     use super::*;
+    use crate::SequentialAdmissions;
     use crate::contract::{self, Stores};
 
     fn fresh() -> Stores {
         let accounts = Arc::new(MemoryAccounts::new());
         let calls = Arc::new(MemoryCalls::new(accounts.clone()));
+        let quota = Arc::new(calls.quota());
         Stores {
             calls: calls.clone(),
-            quota: Arc::new(calls.quota()),
+            quota: quota.clone(),
+            admissions: Arc::new(SequentialAdmissions {
+                accounts: accounts.clone(),
+                quota,
+                calls: calls.clone(),
+            }),
             retention: calls.clone(),
             usage: calls.clone(),
             queue: calls.clone(),

@@ -141,7 +141,10 @@ impl Load {
 
 impl Admission {
     /// What the caller of a call that may cost so much is told.
-    pub(crate) fn into_result(self, hold_cents: u64) -> Result<(), RouterError> {
+    ///
+    /// # Errors
+    /// If the call has no room.
+    pub fn into_result(self, hold_cents: u64) -> Result<(), RouterError> {
         match self {
             Self::Admitted => Ok(()),
             Self::TooManyCalls { limit } => Err(RouterError::TooManyCalls { limit }),

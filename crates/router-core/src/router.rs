@@ -11,8 +11,8 @@ use crate::call::desk::Desk;
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
 use crate::{
-    BlockingPool, CallQueue, Calls, CursorKey, Lease, LiveCatalog, Load, Model, ModelId, OwnerId,
-    QueueBounds, Quota, QuotaError, RouterError, Timer, Withheld, limit,
+    Admissions, BlockingPool, CallQueue, Calls, CursorKey, Lease, LiveCatalog, Load, Model,
+    ModelId, OwnerId, QueueBounds, Quota, QuotaError, RouterError, Timer, Withheld, limit,
 };
 
 /// The model router. Clones are the same one.
@@ -28,6 +28,8 @@ pub struct RouterPorts {
     pub queue: Arc<dyn CallQueue>,
     /// What accounts may have in flight and ask for.
     pub quota: Arc<dyn Quota>,
+    /// What admits and ends calls, over credits, quotas and rows.
+    pub admissions: Arc<dyn Admissions>,
     /// Who pays.
     pub accounts: Arc<dyn Accounts>,
     /// Time for executions and their waiters.

@@ -80,10 +80,9 @@ impl PgAccounts {
         let lookups = Batches::start(TOGETHER, move |asked| {
             look_up(store.clone(), current.tier(), asked).boxed()
         });
-        let (store, current) = (database.clone(), defaults.clone());
+        let store = database.clone();
         let reserving = Batches::in_turn(&turnstile, TOGETHER, move |wishes| {
-            let budgets = current.tier().router.budgets;
-            credits::reserve_all(store.clone(), budgets, wishes).boxed()
+            credits::reserve_all(store.clone(), wishes).boxed()
         });
         let store = database.clone();
         let posting = Batches::in_turn(&turnstile, TOGETHER, move |postings| {

@@ -3,6 +3,7 @@
 //! What arrives together is one transaction. Dispatches, acceptances and ends are on the disk when they are answered; claims,
 //! renewals and records of calls do not wait for it.
 
+mod admission;
 mod expiry;
 mod facts;
 mod kept;
@@ -36,6 +37,7 @@ use tokio_postgres::error::SqlState;
 use crate::batch::Batches;
 use crate::step::Commits;
 use crate::{Database, DatabaseError};
+use admission::BatchedAdmission;
 use keys::Claim;
 use outcome::StoredOutcome;
 use pieces::Pieces;
@@ -55,6 +57,7 @@ const MOST_ENDS: usize = 64;
 pub struct PgCalls {
     database: Database,
     claims: Batches<(KeyClaim, Timestamp), Claim>,
+    admissions: Batches<BatchedAdmission, admission::Answer>,
     dispatches: Batches<Dispatch, Dispatched>,
     acceptances: Batches<Accepted, ()>,
     ends: Batches<Settling, Settled>,
@@ -73,6 +76,9 @@ impl PgCalls {
     pub async fn open(database: &Database) -> Result<Self, DatabaseError> {
         Ok(Self {
             claims: batches(database, MOST, claim_all),
+            admissions: batches(database, MOST, |database, all| {
+                async move { admission::admit(&database, all).await }.boxed()
+            }),
             dispatches: batches(database, MOST, |database, all| {
                 async move { running::dispatch(&database, &all).await }.boxed()
             }),
@@ -218,6 +224,7 @@ impl Calls for PgCalls {
             account: account.clone(),
             ending,
             task_id: task_id.map(str::to_owned),
+            gives_room_back: false,
             now,
         };
         self.ends.write(settling).await.map_err(unavailable)

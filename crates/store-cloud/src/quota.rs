@@ -5,7 +5,7 @@
 //! for the disk: the one that dispatches a call does, and what was written before it is on the disk with it. So no call runs at a
 //! partner whose permit a crash of the database forgot.
 
-mod permits;
+pub(crate) mod permits;
 mod windows;
 
 use accounts::{AccountId, RateWindow, RouterLimits, UsedUp};

@@ -14,7 +14,7 @@ use ::installation::{
 use asset_store::LinkKeys;
 use async_trait::async_trait;
 #[cfg(feature = "router")]
-use router_core::Usage;
+use router_core::{SequentialAdmissions, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::UserFilesBounds;
 #[cfg(feature = "workflow")]
@@ -110,7 +110,7 @@ impl Store {
         Installation {
             accounts: accounts.clone(),
             account_admin: accounts.clone(),
-            sessions: accounts,
+            sessions: accounts.clone(),
             assets: AssetRows {
                 blobs: Arc::new(self.blobs()),
                 records: records.clone(),
@@ -139,6 +139,11 @@ impl Store {
             calls: CallRows {
                 calls: calls.clone(),
                 quota: Arc::new(self.quota()),
+                admissions: Arc::new(SequentialAdmissions {
+                    accounts,
+                    quota: Arc::new(self.quota()),
+                    calls: calls.clone(),
+                }),
                 retention: calls.clone(),
                 queue: calls.clone(),
                 usage: calls.clone(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use accounts::Tier;
 use installation::MemoryTurns;
+use router_core::SequentialAdmissions;
 use store_local::{Clock, Store, StoreOptions};
 use tempfile::TempDir;
 use v1_compat::UserFiles;
@@ -26,6 +27,11 @@ fn call_ports(store: &Store) -> router_core::contract::Stores {
     router_core::contract::Stores {
         calls: calls.clone(),
         quota: Arc::new(store.quota()),
+        admissions: Arc::new(SequentialAdmissions {
+            accounts: accounts.clone(),
+            quota: Arc::new(store.quota()),
+            calls: calls.clone(),
+        }),
         retention: calls.clone(),
         usage: calls.clone(),
         queue: calls.clone(),

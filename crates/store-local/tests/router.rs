@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use router_core::{
     Answer, BlockingPool, Bucket, CallHead, Catalog, Charge, ChargesOnPolicyRejection, Collected,
     Contact, CursorKey, Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, OwnerId, Price,
-    Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted,
-    Timer, Usage,
+    Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts, SequentialAdmissions,
+    Submission, Submitted, Timer, Usage,
 };
 use serde_json::Value;
 use store_local::Store;
@@ -118,11 +118,19 @@ impl Process {
             provider: partner.clone(),
         });
         let model = Arc::new(model.expect("an open schema"));
+        let calls = Arc::new(store.calls());
+        let quota = Arc::new(store.quota());
+        let accounts = Arc::new(store.accounts());
         let ports = RouterPorts {
-            calls: Arc::new(store.calls()),
-            queue: Arc::new(store.calls()),
-            quota: Arc::new(store.quota()),
-            accounts: Arc::new(store.accounts()),
+            admissions: Arc::new(SequentialAdmissions {
+                accounts: accounts.clone(),
+                quota: quota.clone(),
+                calls: calls.clone(),
+            }),
+            calls: calls.clone(),
+            queue: calls,
+            quota,
+            accounts,
             timer: Arc::new(Impatient),
             threads: Arc::new(Impatient),
         };

@@ -32,7 +32,7 @@ use installation::{
     MemoryStore, OpenError, OpenOptions, ReserveOptions,
 };
 use jiff::Timestamp;
-use router_core::Usage;
+use router_core::{SequentialAdmissions, Usage};
 
 use crate::accounts::OddAccounts;
 use crate::webhooks::OddWebhooks;
@@ -122,7 +122,7 @@ impl OddStore {
         });
         Installation {
             accounts: accounts.clone(),
-            account_admin: accounts,
+            account_admin: accounts.clone(),
             sessions: Arc::new(OddSessions {
                 inner: inner.sessions.clone(),
                 jitter: jitter.clone(),
@@ -161,6 +161,11 @@ impl OddStore {
             calls: CallRows {
                 calls: calls.clone(),
                 quota: calls.clone(),
+                admissions: Arc::new(SequentialAdmissions {
+                    accounts: accounts.clone(),
+                    quota: calls.clone(),
+                    calls: calls.clone(),
+                }),
                 retention: calls.clone(),
                 queue: calls.clone(),
                 usage: calls.clone(),

@@ -263,6 +263,7 @@ fn call_ports(installation: Installation) -> router_core::contract::Stores {
         calls: installation.calls.calls,
         retention: installation.calls.retention,
         quota: installation.calls.quota,
+        admissions: installation.calls.admissions,
         queue: installation.calls.queue,
         usage: installation.calls.usage,
         kept: installation.calls.kept,

@@ -24,8 +24,8 @@ use super::traces;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
-    Acceptance, AnswerSink, CallsError, Collected, Done, Ending, Failure, Generation, GenerationId,
-    Model, Permit, Ran, RouterError, Serving, Settled, Submission, Submitted,
+    Acceptance, AnswerSink, CallEnd, CallsError, Collected, Done, Ending, Failure, Generation,
+    GenerationId, Model, Permit, Ran, RouterError, Serving, Settled, Submission, Submitted,
 };
 
 /// Bounds of the polling interval: a provider that names none must not be asked without pause.
@@ -234,14 +234,18 @@ pub(super) async fn finish(
     registered.running.settles();
     let (mut charge_cents, mut serving) = (None, None);
     let result = match settlement {
-        None => None,
+        None => {
+            release_room(router, registered.running.permit()).await;
+            None
+        }
         Some(mut settlement) => {
             serving = settlement.serving.take();
             let ending = settlement.ending();
             let was_released = matches!(ending, Ending::Released(_));
             let has_results = !settlement.results.is_empty();
             let charge = ending.charge_cents();
-            match settle(router, id, account, ending, settlement.task_id()).await {
+            let permit = registered.running.permit();
+            match end(router, permit, ending, settlement.task_id()).await {
                 Ok(Settled::Now) => {
                     charge_cents = Some(charge);
                     if has_results {
@@ -253,12 +257,14 @@ pub(super) async fn finish(
                     Some(settlement.result())
                 }
                 Ok(Settled::Before) => None,
-                Err(error) => Some(Err(error)),
+                Err(error) => {
+                    release_room(router, permit).await;
+                    Some(Err(error))
+                }
             }
         }
     };
-    // The room is free before the caller hears of the end, so that its next call finds it.
-    release_room(router, registered.running.permit()).await;
+    router.desk.has_room(account);
     let result = result.unwrap_or_else(|| {
         tracing::warn!(generation.id = %id, "another process owns a generation that ran here");
         let retry_after = Some(registered.running.retry_later());
@@ -282,7 +288,30 @@ pub(super) async fn finish(
     });
 }
 
-/// Writes the end of a generation down: nobody may be told before. What cannot be written is recovered when its lease lapses.
+/// Writes the end of a generation down, and gives its room back: nobody may be told before. What cannot be written is recovered when
+/// its lease lapses.
+async fn end(
+    router: &Inner,
+    permit: Permit<'_>,
+    ending: Ending,
+    task_id: Option<&str>,
+) -> Result<Settled, RouterError> {
+    let call = CallEnd {
+        permit,
+        owner: router.config.owner,
+        ending,
+        task_id,
+        now: router.ports.timer.now(),
+    };
+    let ended = insist(router, permit.generation, || {
+        router.ports.admissions.end(call.clone())
+    });
+    ended
+        .await
+        .map_err(|error| RouterError::Internal(Box::new(error)))
+}
+
+/// Writes the end of a generation down that has no room, or gives it back by itself.
 pub(super) async fn settle(
     router: &Inner,
     id: GenerationId,

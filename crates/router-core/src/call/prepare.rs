@@ -1,4 +1,4 @@
-//! Everything before the partner is asked: the key, the credits, the body, the limits, the durable row, in this order.
+//! Everything before the partner is asked: the key, the credits, the body, the room, the durable row, in this order.
 //!
 //! What a call took on the way it gives back if it ends here, and it ends here as soon as its waiter has left.
 
@@ -6,23 +6,25 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Fingerprint, Labels, Payer, Principal, Reservation};
+use accounts::{Fingerprint, Labels, Payer, Principal};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::execution::{Dispatch, cause, release_hold, release_room, settle};
+use super::execution::{Dispatch, release_hold, release_room, settle};
 use super::keeping::Keeping;
 use super::route::{Leg, Route};
 use super::running::{Reply, Running};
 use super::settlement::told;
 use super::waiter::Attempt;
+use crate::calls::IN_FLIGHT_RETRY;
 use crate::router::Inner;
 use crate::{
-    Bucket, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, KeyClaim, KeyDigest,
-    LeftCall, Model, ModelId, Outcome, Permit, Price, REPLAY_CAP_BYTES, RouterError, Serving, body,
+    Bucket, CallAdmission, CallsError, Claimed, Ending, Generation, GenerationId, KeyClaim,
+    KeyDigest, LeftCall, Model, ModelId, Outcome, Permit, Price, REPLAY_CAP_BYTES, RouterError,
+    Serving, body,
 };
 
 /// How long a key is kept from its first call on.
@@ -36,9 +38,6 @@ pub(super) const SUBMISSION: &str = "POST requests";
 
 /// From this size on a body is read aside: it takes a millisecond and more, in which nobody else would get on.
 const LARGE_BYTES: usize = 256 * 1024;
-
-/// When to ask again for a key whose call has not been dispatched yet.
-pub(super) const IN_FLIGHT_RETRY: Duration = Duration::from_secs(1);
 
 /// How often a retry looks whether the process that runs its generation has settled it.
 const ELSEWHERE_PAUSE: Duration = Duration::from_secs(1);
@@ -203,17 +202,17 @@ async fn engage(
     attempt: &Attempt,
 ) -> Result<Box<Dispatch>, RouterError> {
     still_wanted(attempt)?;
-    let dispatch = secure(router, order).await?;
-    still_wanted(attempt)?;
-    write_down(router, &dispatch.generation, order.key).await?;
+    let dispatch = admit(router, order).await?;
     attempt
         .follow(order.generation, &dispatch.registered.running)
         .map_err(|reason| left(reason, attempt))?;
     Ok(dispatch)
 }
 
-/// Sets credits aside and takes room, for a body that can be dispatched.
-pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Box<Dispatch>, RouterError> {
+/// Sets credits aside, takes room and makes the generation durable, for a body that can be dispatched. From then on its room is its
+/// own until it has ended; so it is not sent if its permit may have lapsed before, which takes a process that was stopped, or a
+/// store that was away, for a whole lease.
+pub(super) async fn admit(router: &Inner, order: &Order) -> Result<Box<Dispatch>, RouterError> {
     let judged = judged(router, &order.model, order.route.as_deref(), &order.body);
     let Judged {
         hold_cents,
@@ -222,27 +221,13 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Box<Dispatch
         settlement,
         ..
     } = judged.await?;
-    let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
-    let cause = cause(order.generation);
+    let (ports, lease) = (&router.ports, router.lease());
+    let now = ports.timer.now();
     let (key, limits) = (order.caller.key.as_ref(), &order.caller.tier.router);
     let payer = Payer {
         account: &order.caller.account,
         scopes: &limits.scoped_budgets.of_call(key, &order.labels),
     };
-    let (lease, now) = (router.lease(), router.ports.timer.now());
-    let reserved = router
-        .ports
-        .accounts
-        .reserve(payer, cause, hold, lease.lasts, now)
-        .await
-        .map_err(|error| RouterError::Unavailable(Box::new(error)))?;
-    match reserved {
-        Reservation::Held => {}
-        Reservation::Insufficient { .. } => return Err(RouterError::InsufficientCredits),
-        Reservation::OverBudget(over) => return Err(over.into()),
-    }
-    // Credits are judged before the body.
-    settlement?;
     let generation = Generation {
         id: order.generation,
         account: order.caller.account.clone(),
@@ -257,11 +242,28 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Box<Dispatch
             .and_then(|legs| legs.first())
             .map(|first| Box::new(Serving::by(first, now))),
     };
+    if let Err(error) = settlement {
+        // Credits are judged before the body.
+        let (cause, hold) = (generation.cause(), generation.hold());
+        let held = ports.accounts.reserve(payer, cause, hold, lease.lasts, now);
+        RouterError::of_reservation(held.await.map_err(RouterError::unavailable)?)?;
+        return Err(error);
+    }
     let registered = router.running.enter(&generation);
-    let permit = registered.running.permit();
-    let admission = router.ports.quota.admit(permit, limits, lease, now).await;
-    let admission = admission.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
-    admission.into_result(hold_cents)?;
+    let admission = CallAdmission {
+        payer,
+        limits,
+        generation: &generation,
+        key: order.key,
+        lease,
+    };
+    ports.admissions.admit(admission).await?;
+    if ports.timer.now() >= lease.until(now) {
+        let ending = Ending::Released(Bucket::ServiceUnavailable);
+        // A failure is logged there, and another process ends what lapsed.
+        let _ = settle(router, generation.id, &generation.account, ending, None).await;
+        return Err(RouterError::unavailable(RoomLapsed));
+    }
     Ok(Box::new(Dispatch {
         generation,
         model: Arc::clone(&order.model),
@@ -274,39 +276,10 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Box<Dispatch
     }))
 }
 
-/// Makes a generation durable that is about to be dispatched. From then on its room is its own until it has ended; so it is not
-/// sent if its permit may have lapsed before, which takes a process that was stopped, or a store that was away, for a whole lease.
-pub(super) async fn write_down(
-    router: &Inner,
-    generation: &Generation,
-    key: Option<KeyDigest>,
-) -> Result<(), RouterError> {
-    let calls = &router.ports.calls;
-    let dispatched = calls.dispatch(generation.clone(), key, router.lease());
-    match dispatched.await.map_err(unavailable)? {
-        Dispatched::Begun if is_in_time(router, generation) => Ok(()),
-        Dispatched::Begun => {
-            let ending = Ending::Released(Bucket::ServiceUnavailable);
-            // A failure is logged there, and another process ends what lapsed.
-            let _ = settle(router, generation.id, &generation.account, ending, None).await;
-            Err(RouterError::Unavailable(Box::new(RoomLapsed)))
-        }
-        // Preparing took so long that a retry has the key now.
-        Dispatched::ClaimLost => Err(RouterError::InFlight {
-            retry_after: IN_FLIGHT_RETRY,
-        }),
-    }
-}
-
 /// Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 #[error("the call was held up for longer than its permit was kept, and was not sent")]
-struct RoomLapsed;
-
-/// Whether the permit of a generation, which is as old as its dispatch, has not lapsed.
-fn is_in_time(router: &Inner, generation: &Generation) -> bool {
-    router.ports.timer.now() < router.lease().until(generation.dispatched_at)
-}
+pub(super) struct RoomLapsed;
 
 /// Judges a body where it holds nobody up.
 pub(super) async fn judged(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, Labels, Payer, Principal, Reservation};
+use accounts::{AccountId, Labels, Payer, Principal};
 use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -168,13 +168,8 @@ impl Submission<'_> {
             scopes: &limits.scoped_budgets.of_call(key, &self.labels),
         };
         let reserved = accounts.reserve(payer, cause(self.id), hold, lasts, now);
-        let reserved = reserved.await;
-        let reserved = reserved.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
-        match reserved {
-            Reservation::Held => {}
-            Reservation::Insufficient { .. } => return Err(RouterError::InsufficientCredits),
-            Reservation::OverBudget(over) => return Err(over.into()),
-        }
+        let reserved = reserved.await.map_err(RouterError::unavailable)?;
+        RouterError::of_reservation(reserved)?;
         // While it waits it holds nothing: the credits are set aside when it is dispatched.
         release_hold(router, account, self.id).await;
         settlement?;

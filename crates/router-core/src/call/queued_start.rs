@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use super::Execution;
 use super::execution::{Dispatch, carry_out, finish, release_hold, release_room};
-use super::prepare::{Order, secure, unavailable, write_down};
+use super::prepare::{Order, RoomLapsed, admit, unavailable};
 use super::settlement::Settlement;
 use crate::router::Inner;
 use crate::{
@@ -125,25 +125,23 @@ impl Inner {
         call: &QueuedCall,
     ) -> Result<Box<Dispatch>, Held> {
         let order = self.order(caller, call).map_err(Held::Over)?;
-        let prepared = match secure(self, &order).await {
+        match admit(self, &order).await {
             Ok(mut dispatch) => {
                 // A queued request replays its result whatever its size, which the provider bounds.
                 dispatch.kept_bytes = usize::MAX;
-                let written = write_down(self, &dispatch.generation, order.key).await;
-                written.map(|()| dispatch).map_err(not_written)
+                Ok(dispatch)
             }
-            Err(error) => Err(not_secured(error)),
-        };
-        if prepared.is_err() {
-            release_hold(self, &call.account, call.id).await;
-            let permit = Permit {
-                account: &call.account,
-                generation: call.id,
-                hold_cents: 0,
-            };
-            release_room(self, permit).await;
+            Err(error) => {
+                release_hold(self, &call.account, call.id).await;
+                let permit = Permit {
+                    account: &call.account,
+                    generation: call.id,
+                    hold_cents: 0,
+                };
+                release_room(self, permit).await;
+                Err(not_admitted(error))
+            }
         }
-        prepared
     }
 
     /// The request as a call of its account, which must still be allowed to make it.
@@ -204,8 +202,13 @@ impl Inner {
     }
 }
 
-/// What becomes of a request that has no credits or no room, or cannot be dispatched at all.
-fn not_secured(error: RouterError) -> Held {
+/// What becomes of a request that has no credits or no room, cannot be dispatched at all, or was not written down. Unless it is
+/// certain that its generation was not, it is not dispatched again.
+fn not_admitted(error: RouterError) -> Held {
+    if matches!(error, RouterError::InFlight { .. }) {
+        // Its key was forgotten while it waited.
+        return Held::Over(RouterError::WaitedTooLong);
+    }
     // What is dearer than the whole cap never has room.
     let is_dearest = matches!(
         error,
@@ -220,25 +223,16 @@ fn not_secured(error: RouterError) -> Held {
         RouterError::TooManyCalls { .. } | RouterError::SpendCap { .. }
     );
     if needs_room && !is_dearest {
-        Held::NoRoom
-    } else if matches!(error, RouterError::Unavailable(_)) {
-        Held::Trouble(error)
-    } else {
-        Held::Over(error)
+        return Held::NoRoom;
     }
-}
-
-/// What becomes of a request whose generation was not written: unless that is certain, it is not dispatched again.
-fn not_written(error: RouterError) -> Held {
     let RouterError::Unavailable(source) = error else {
-        // Its key was forgotten while it waited.
-        return Held::Over(RouterError::WaitedTooLong);
+        return Held::Over(error);
     };
-    let is_certain = matches!(
+    let may_be_written = matches!(
         source.downcast_ref::<CallsError>(),
-        Some(CallsError::Busy | CallsError::Full(_))
+        Some(CallsError::Unavailable(_))
     );
-    if is_certain {
+    if !may_be_written && !source.is::<RoomLapsed>() {
         return Held::Trouble(RouterError::Unavailable(source));
     }
     Held::Over(RouterError::NotDispatched {

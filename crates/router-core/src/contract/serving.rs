@@ -17,7 +17,7 @@ pub(super) const RULES: [Rule; 4] = [
     |stores| Box::pin(it_is_forgotten_with_its_generation(stores)),
 ];
 
-fn serving(model: &str, hold_cents: u64) -> Serving {
+pub(super) fn serving(model: &str, hold_cents: u64) -> Serving {
     Serving {
         model: model.parse().expect("a valid id"),
         began_at: at(1),

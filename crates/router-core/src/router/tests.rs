@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::catalog::tests::{Idle, model};
-use crate::{Bucket, Catalog, CursorKey, MemoryCalls, MemoryQuota, OwnerId};
+use crate::{Bucket, Catalog, CursorKey, MemoryCalls, MemoryQuota, OwnerId, SequentialAdmissions};
 
 #[async_trait]
 impl Timer for Idle {
@@ -76,10 +76,16 @@ impl AtOnce for Router {
 fn router(models: usize) -> Router {
     let accounts = Arc::new(MemoryAccounts::new());
     let calls = Arc::new(MemoryCalls::new(accounts.clone()));
+    let quota = Arc::new(MemoryQuota::new(|_| false));
     let ports = RouterPorts {
+        admissions: Arc::new(SequentialAdmissions {
+            accounts: accounts.clone(),
+            quota: quota.clone(),
+            calls: calls.clone(),
+        }),
         calls: calls.clone(),
         queue: calls,
-        quota: Arc::new(MemoryQuota::new(|_| false)),
+        quota,
         accounts,
         timer: Arc::new(Idle),
         threads: Arc::new(Idle),

@@ -3,41 +3,38 @@
 use std::time::Duration;
 
 use accounts::{
-    AccountId, AccountsError, AdminError, Budgets, CreditLedger, Credits, Granted, LedgerEntry,
-    LedgerRef, Payer, Reservation, lapses_at,
+    AccountId, AccountsError, AdminError, CreditLedger, Credits, Granted, LedgerEntry, LedgerRef,
+    Payer, Reservation, lapses_at,
 };
 use async_trait::async_trait;
+use futures_util::future::try_join;
 use jiff::Timestamp;
 
-use super::holds::{self, Reserve};
+use super::holds::{self, HoldBatch, Reserve};
 use super::ledger::{self, Posting};
 use super::{PgAccounts, unavailable};
-use crate::step::Step;
-use crate::webhooks::budgets_reached;
+use crate::statements::prepare;
+use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
-/// Sets credits aside in one transaction. An account has the budgets `budgets` where its limits say nothing else.
+/// Sets credits aside in one transaction.
 pub(super) async fn reserve_all(
     database: Database,
-    budgets: Budgets,
     wishes: Vec<Reserve>,
 ) -> Result<Vec<Reservation>, DatabaseError> {
     let step = Step::on(&database).await?;
+    let [lock, held, hold] = prepare(&*step, [holds::LOCK, holds::HELD, holds::HOLD]).await?;
     // A hold that a crash forgets is one of a call that was not dispatched, or whose router holds again.
-    let judged = holds::judge(&step, budgets, &wishes).await?;
-    let answers = wishes.iter().zip(&judged.answers);
-    let refused = answers.filter_map(|(wish, answer)| {
-        let Reservation::OverBudget(over) = answer else {
-            return None;
-        };
-        Some((&wish.account, over.clone(), wish.now))
-    });
-    let refused: Vec<_> = refused.collect();
-    if judged.is_durable() || !refused.is_empty() {
+    let begun = step.begin(Commits::Lazily);
+    let (_, mut credits) = try_join(begun, HoldBatch::look(&step, &lock, &held, &wishes)).await?;
+    let answers = wishes.iter().map(|wish| credits.judge(wish, true));
+    let answers = answers.collect();
+    if credits.is_durable() {
         step.durably().await?;
-        budgets_reached(&*step, &refused).await?;
+        credits.write_beside(&step).await?;
     }
-    judged.write(&step).await
+    try_join(credits.write(&step, &hold), step.commit()).await?;
+    Ok(answers)
 }
 
 /// Adds entries in one transaction.
@@ -91,6 +88,7 @@ impl CreditLedger for PgAccounts {
             scopes: payer.scopes.to_vec(),
             cause,
             hold_cents,
+            budgets: self.defaults.tier().router.budgets,
             lasts,
             now,
         };

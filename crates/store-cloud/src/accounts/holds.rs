@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use accounts::{
-    AccountId, BudgetScope, Budgets, CreditBalance, Credits, LedgerRef, Reservation, ScopedBudgets,
-    SpendRules, lapses_at,
+    AccountId, BudgetScope, Budgets, CreditBalance, Credits, LedgerRef, OverBudget, Reservation,
+    ScopedBudgets, SpendRules, lapses_at,
 };
 use deadpool_postgres::GenericClient;
-use futures_util::future::{try_join, try_join3};
+use futures_util::future::try_join;
 use jiff::Timestamp;
 use tokio_postgres::Statement;
 
@@ -22,7 +22,8 @@ use super::scopes::{self, CauseScopes};
 use crate::DatabaseError;
 use crate::columns::{parse, unsigned};
 use crate::statements::{Values, execute, prepare, query, query_opt};
-use crate::step::{Commits, Step};
+use crate::step::Step;
+use crate::webhooks::budgets_reached;
 
 /// Most lapsed holds that one transaction deletes.
 const LAPSED: i64 = 1_000;
@@ -35,6 +36,8 @@ pub(crate) struct Reserve {
     pub(crate) scopes: Vec<BudgetScope>,
     pub(crate) cause: LedgerRef,
     pub(crate) hold_cents: u32,
+    /// Those of an account whose limits name none.
+    pub(crate) budgets: Budgets,
     pub(crate) lasts: Duration,
     pub(crate) now: Timestamp,
 }
@@ -42,7 +45,7 @@ pub(crate) struct Reserve {
 /// What the credits of an account consist of while a batch is judged.
 struct Facts {
     billed: bool,
-    budgets: Budgets,
+    budgets: Option<Budgets>,
     scoped_budgets: ScopedBudgets,
     /// All holds that count are in them.
     credits: Credits,
@@ -54,12 +57,12 @@ struct Facts {
     within: HashMap<LedgerRef, Vec<BudgetScope>>,
 }
 
-const LOCK: &str =
+pub(crate) const LOCK: &str =
     "SELECT credits.*, billed, budgets, scoped_budgets FROM credits JOIN accounts ON id = account
     WHERE account = ANY($1) ORDER BY account FOR UPDATE OF credits";
 
 /// What accounts hold, and what the causes do. One statement, so that both parts are of the same moment.
-const HELD: &str = "SELECT account, NULL::smallint AS why, NULL::uuid AS cause, sum(cents)::bigint AS cents
+pub(crate) const HELD: &str = "SELECT account, NULL::smallint AS why, NULL::uuid AS cause, sum(cents)::bigint AS cents
      FROM credit_holds WHERE account = ANY($5)
         AND (until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)) GROUP BY account
      UNION ALL
@@ -68,7 +71,7 @@ const HELD: &str = "SELECT account, NULL::smallint AS why, NULL::uuid AS cause, 
      JOIN credit_holds USING (account, why, cause)
      WHERE until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)";
 
-const HOLD: &str = "INSERT INTO credit_holds (account, why, cause, cents, until)
+pub(crate) const HOLD: &str = "INSERT INTO credit_holds (account, why, cause, cents, until)
      SELECT * FROM unnest($1::text[], $2::smallint[], $3::uuid[], $4::bigint[], $5::bigint[])
         AS made (account, why, cause, cents, until) ORDER BY account COLLATE \"C\", why, cause
      ON CONFLICT (account, why, cause) DO UPDATE SET cents = excluded.cents, until = excluded.until";
@@ -88,77 +91,98 @@ pub(super) const RELEASE: &str = "WITH held AS MATERIALIZED (
         AND budget_causes.cause = asked.cause
      RETURNING budget_causes.account, budget_causes.why, budget_causes.cause, scopes";
 
-/// What becomes of wishes, with the holds that are to be written for it.
-pub(crate) struct Judged<'w> {
-    /// In the order of the wishes.
-    pub(crate) answers: Vec<Reservation>,
+/// What accounts have, while wishes to set credits aside are judged one after the other.
+pub(crate) struct HoldBatch<'w> {
+    /// What lapsed by the latest `now` of the wishes is free for all of them.
     now: Timestamp,
+    facts: HashMap<String, Facts>,
+    /// Holds to be written, new ones and renewed ones.
     made: HashMap<(&'w AccountId, LedgerRef), (u32, Timestamp)>,
-    /// Against which budgets of keys and labels causes count.
-    within: Vec<(&'w AccountId, LedgerRef, Vec<BudgetScope>)>,
+    /// Budgets that refused.
+    over: Vec<(&'w AccountId, OverBudget, Timestamp)>,
 }
 
-/// Begins a transaction that sets credits aside, one wish after the other. It locks the credits of all accounts in the order of
-/// their ids. What lapsed by the latest `now` of the wishes is free for all of them.
-pub(crate) async fn judge<'w>(
-    step: &Step,
-    budgets: Budgets,
-    wishes: &'w [Reserve],
-) -> Result<Judged<'w>, DatabaseError> {
-    let now = wishes.iter().map(|wish| wish.now).max();
-    let now = now.unwrap_or(Timestamp::MIN);
-    let mut facts = facts(step, budgets, wishes, now).await?;
-    let mut made: HashMap<(&AccountId, LedgerRef), (u32, Timestamp)> = HashMap::new();
-    let mut answers = Vec::with_capacity(wishes.len());
-    for wish in wishes {
-        let until = lapses_at(wish.now, wish.lasts);
-        let answer = match facts.get_mut(wish.account.as_str()) {
-            Some(facts) => facts.judge(wish, (now, until)),
-            None => Reservation::Insufficient { available_cents: 0 },
-        };
-        if answer == Reservation::Held
-            && let Some(facts) = facts.get(wish.account.as_str())
-        {
-            let cents = facts.own.get(&wish.cause).copied().unwrap_or_default();
-            made.insert((&wish.account, wish.cause), (cents, until));
-        }
-        answers.push(answer);
+impl<'w> HoldBatch<'w> {
+    /// Locks by [`LOCK`] the credits of all accounts in the order of their ids, and reads by [`HELD`] what stands then.
+    pub(crate) async fn look(
+        step: &Step,
+        lock: &Statement,
+        held: &Statement,
+        wishes: &'w [Reserve],
+    ) -> Result<Self, DatabaseError> {
+        let now = wishes.iter().map(|wish| wish.now).max();
+        let now = now.unwrap_or(Timestamp::MIN);
+        Ok(Self {
+            now,
+            facts: facts(step, [lock, held], wishes, now).await?,
+            made: HashMap::new(),
+            over: Vec::new(),
+        })
     }
-    let within = made.keys().filter_map(|(account, cause)| {
-        let facts = facts.get_mut(account.as_str())?;
-        Some((*account, *cause, facts.within.remove(cause)?))
-    });
-    let within = within.collect();
-    Ok(Judged {
-        answers,
-        now,
-        made,
-        within,
-    })
-}
 
-impl Judged<'_> {
+    /// Judges a wish. Nothing is set aside for it unless it `counts`.
+    pub(crate) fn judge(&mut self, wish: &'w Reserve, counts: bool) -> Reservation {
+        let until = lapses_at(wish.now, wish.lasts);
+        let Some(facts) = self.facts.get_mut(wish.account.as_str()) else {
+            return Reservation::Insufficient { available_cents: 0 };
+        };
+        let answer = facts.judge(wish, (self.now, until), counts);
+        match &answer {
+            Reservation::Held if counts => {
+                let cents = facts.own.get(&wish.cause).copied().unwrap_or_default();
+                self.made
+                    .insert((&wish.account, wish.cause), (cents, until));
+            }
+            Reservation::OverBudget(over) => {
+                self.over.push((&wish.account, over.clone(), wish.now));
+            }
+            Reservation::Held | Reservation::Insufficient { .. } => {}
+        }
+        answer
+    }
+
+    /// Against which budgets of keys and labels causes count.
+    fn within(&self) -> Vec<(&'w AccountId, LedgerRef, &[BudgetScope])> {
+        let within = self.made.keys().filter_map(|(account, cause)| {
+            let facts = self.facts.get(account.as_str())?;
+            Some((*account, *cause, &**facts.within.get(cause)?))
+        });
+        within.collect()
+    }
+
     /// Whether something is to be written that has to be on the disk.
     pub(crate) fn is_durable(&self) -> bool {
-        !self.within.is_empty()
+        !self.within().is_empty() || !self.over.is_empty()
     }
 
-    /// Writes what follows from it, and commits.
-    pub(crate) async fn write(self, step: &Step) -> Result<Vec<Reservation>, DatabaseError> {
-        let within = self.within.iter();
-        let within: Vec<_> = within
-            .map(|(account, cause, scopes)| (*account, *cause, &**scopes))
+    /// Writes what follows from the wishes besides their holds.
+    pub(crate) async fn write_beside(&self, step: &Step) -> Result<(), DatabaseError> {
+        budgets_reached(&**step, &self.over).await?;
+        scopes::remember(&**step, &self.within(), self.now).await
+    }
+
+    /// Writes the holds, by [`HOLD`].
+    pub(crate) async fn write(&self, step: &Step, hold: &Statement) -> Result<(), DatabaseError> {
+        let made = &self.made;
+        if made.is_empty() {
+            return Ok(());
+        }
+        let accounts: Vec<&str> = made.keys().map(|(account, _)| account.as_str()).collect();
+        let (whys, ids) = spell_all(made.keys().map(|(_, cause)| *cause));
+        let cents: Vec<i64> = made.values().map(|(cents, _)| i64::from(*cents)).collect();
+        let until: Vec<i64> = made
+            .values()
+            .map(|(_, until)| until.as_microsecond())
             .collect();
-        scopes::remember(&**step, &within, self.now).await?;
-        let [hold] = prepare(&**step, [HOLD]).await?;
-        try_join(put(step, &hold, self.made), step.commit()).await?;
-        Ok(self.answers)
+        let values: Values<'_> = &[&accounts, &whys, &ids, &cents, &until];
+        step.execute(hold, values).await?;
+        Ok(())
     }
 }
 
 impl Facts {
     /// Lets the domain decide: the cause's own hold stands beside what others hold.
-    fn judge(&mut self, wish: &Reserve, (now, until): (Timestamp, Timestamp)) -> Reservation {
+    fn judge(&mut self, wish: &Reserve, span: (Timestamp, Timestamp), counts: bool) -> Reservation {
         let own = self.own.get(&wish.cause).copied();
         let mut balance = CreditBalance::new(Credits {
             held_cents: self.credits.held_cents - u64::from(own.unwrap_or_default()),
@@ -166,9 +190,8 @@ impl Facts {
         });
         if let Some(cents) = own {
             let unbounded = SpendRules::default();
-            balance.reserve(wish.cause, cents, unbounded, (now, Timestamp::MAX), |_| {
-                true
-            });
+            let lasting = (span.0, Timestamp::MAX);
+            balance.reserve(wish.cause, cents, unbounded, lasting, |_| true);
         }
         let scoped = self.scoped_budgets.of_scopes(&wish.scopes);
         for (scope, _) in &scoped {
@@ -177,13 +200,12 @@ impl Facts {
         }
         let rules = SpendRules {
             billed: self.billed,
-            budgets: self.budgets,
+            budgets: self.budgets.unwrap_or(wish.budgets),
             scoped: &scoped,
         };
-        let span = (now, until);
         // Holds of the database that do not count any more were not read.
         let answer = balance.reserve(wish.cause, wish.hold_cents, rules, span, |_| true);
-        if answer == Reservation::Held && own.is_none() {
+        if counts && answer == Reservation::Held && own.is_none() {
             self.own.insert(wish.cause, wish.hold_cents);
             self.credits.held_cents += u64::from(wish.hold_cents);
             if !scoped.is_empty() {
@@ -203,7 +225,7 @@ impl Facts {
 /// Locks the accounts of a batch and reads what decides about it.
 async fn facts(
     step: &Step,
-    budgets: Budgets,
+    [lock, held]: [&Statement; 2],
     wishes: &[Reserve],
     now: Timestamp,
 ) -> Result<HashMap<String, Facts>, DatabaseError> {
@@ -213,20 +235,14 @@ async fn facts(
     let of: Vec<&str> = wishes.iter().map(|it| it.account.as_str()).collect();
     let (whys, ids) = spell_all(wishes.iter().map(|it| it.cause));
     let micros = now.as_microsecond();
-    let [lock, held] = prepare(&**step, [LOCK, HELD]).await?;
     let values: Values<'_> = &[&of, &whys, &ids, &micros, &accounts];
     // Sent at once, done one after the other: what is read is what stands once the accounts are locked.
-    let (_, locked, held) = try_join3(
-        step.begin(Commits::Lazily),
-        step.query(&lock, &[&accounts]),
-        step.query(&held, values),
-    )
-    .await?;
+    let (locked, held) = try_join(step.query(lock, &[&accounts]), step.query(held, values)).await?;
     let mut facts: HashMap<String, Facts> = HashMap::new();
     for row in &locked {
         let of_account = Facts {
             billed: row.get("billed"),
-            budgets: read_budgets(row)?.unwrap_or(budgets),
+            budgets: read_budgets(row)?,
             scoped_budgets: read_scoped_budgets(row)?,
             credits: Credits {
                 balance_cents: row.get("balance_cents"),
@@ -284,27 +300,6 @@ async fn add_scopes(
 
 fn unsigned_cents(cents: i64) -> Result<u32, DatabaseError> {
     u32::try_from(cents).map_err(crate::columns::unreadable)
-}
-
-/// Writes holds, new ones and renewed ones.
-async fn put(
-    step: &Step,
-    hold: &Statement,
-    made: HashMap<(&AccountId, LedgerRef), (u32, Timestamp)>,
-) -> Result<(), DatabaseError> {
-    if made.is_empty() {
-        return Ok(());
-    }
-    let accounts: Vec<&str> = made.keys().map(|(account, _)| account.as_str()).collect();
-    let (whys, ids) = spell_all(made.keys().map(|(_, cause)| *cause));
-    let cents: Vec<i64> = made.values().map(|(cents, _)| i64::from(*cents)).collect();
-    let until: Vec<i64> = made
-        .values()
-        .map(|(_, until)| until.as_microsecond())
-        .collect();
-    let values: Values<'_> = &[&accounts, &whys, &ids, &cents, &until];
-    step.execute(hold, values).await?;
-    Ok(())
 }
 
 /// Keeps holds until then; the positions of those that are none.

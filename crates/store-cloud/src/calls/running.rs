@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use router_core::{
     Acceptance, Dispatched, Generation, GenerationId, Handle, KeyDigest, Lease, OwnerId, Unfinished,
 };
-use tokio_postgres::Row;
+use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
 use super::{labels, servings};
@@ -36,7 +36,13 @@ pub(super) struct Accepted {
     pub(super) at: Timestamp,
 }
 
-const DISPATCH: &str = "WITH asked AS (
+impl Dispatch {
+    fn key(&self) -> Option<&[u8]> {
+        self.key.as_ref().map(|key| key.0.as_slice())
+    }
+}
+
+pub(super) const DISPATCH: &str = "WITH asked AS (
         SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[],
             $8::uuid[], $9::bigint[], $10::text[])
         AS a (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until, api_key)),
@@ -59,41 +65,65 @@ pub(super) async fn dispatch(
     database: &Database,
     dispatches: &[Dispatch],
 ) -> Result<Vec<Dispatched>, DatabaseError> {
-    let all = dispatches.iter().map(|one| &one.generation);
-    servings::begin(database, all.clone()).await?;
+    let dispatches: Vec<&Dispatch> = dispatches.iter().collect();
     let step = Step::on(database).await?;
-    // As with who serves them: what is not dispatched after all is forgotten with the rest.
-    let labelled = all.map(|one| (one.received_at, one.id.0, &one.labels));
-    labels::insert(&*step, labelled).await?;
+    // What is not dispatched after all is asked after by nobody, and is forgotten with the rest.
+    write_beside(&step, &dispatches).await?;
+    let [dispatch] = prepare(&*step, [DISPATCH]).await?;
+    let (_, begun, ()) = try_join3(
+        step.begin(Commits::Durably),
+        write(&step, &dispatch, &dispatches),
+        step.commit(),
+    )
+    .await?;
+    answers(&step, &dispatches, begun).await
+}
 
+/// Writes down the labels of generations that are about to be dispatched, and who serves them first.
+pub(super) async fn write_beside(
+    step: &Step,
+    dispatches: &[&Dispatch],
+) -> Result<(), DatabaseError> {
+    let all = dispatches.iter().map(|one| &one.generation);
+    servings::begin(&**step, all.clone()).await?;
+    let labelled = all.map(|one| (one.received_at, one.id.0, &one.labels));
+    labels::insert(&**step, labelled).await
+}
+
+/// Writes generations down by [`DISPATCH`]; answers those that are begun now.
+pub(super) async fn write(
+    step: &Step,
+    statement: &Statement,
+    dispatches: &[&Dispatch],
+) -> Result<HashSet<Uuid>, DatabaseError> {
+    if dispatches.is_empty() {
+        return Ok(HashSet::default());
+    }
     let all = dispatches.iter().map(|one| &one.generation);
     let ids: Vec<Uuid> = all.clone().map(|one| one.id.0).collect();
     let accounts: Vec<&str> = all.clone().map(|one| one.account.as_str()).collect();
     let models: Vec<&str> = all.clone().map(|one| one.model.as_str()).collect();
-    let keys: Vec<Option<&[u8]>> = dispatches
-        .iter()
-        .map(|one| one.key.as_ref().map(|key| key.0.as_slice()))
-        .collect();
+    let keys: Vec<Option<&[u8]>> = dispatches.iter().map(|one| one.key()).collect();
     let holds: Vec<i64> = all.clone().map(|one| whole(one.hold_cents)).collect();
     let received: Vec<i64> = all
         .clone()
         .map(|one| one.received_at.as_microsecond())
         .collect();
-    let dispatched: Vec<i64> = all.map(|one| one.dispatched_at.as_microsecond()).collect();
-    let api_keys: Vec<Option<&str>> = dispatches
-        .iter()
-        .map(|one| one.generation.api_key.as_ref().map(|key| key.as_str()))
+    let dispatched: Vec<i64> = all
+        .clone()
+        .map(|one| one.dispatched_at.as_microsecond())
+        .collect();
+    let api_keys: Vec<Option<&str>> = all
+        .map(|one| one.api_key.as_ref().map(KeyId::as_str))
         .collect();
     let owners: Vec<Uuid> = dispatches.iter().map(|one| one.lease.owner.0).collect();
     let untils: Vec<i64> = dispatches
         .iter()
         .map(|one| {
-            one.lease
-                .until(one.generation.dispatched_at)
-                .as_microsecond()
+            let until = one.lease.until(one.generation.dispatched_at);
+            until.as_microsecond()
         })
         .collect();
-    let [begin] = prepare(&*step, [DISPATCH]).await?;
     let values: Values<'_> = &[
         &ids,
         &accounts,
@@ -106,17 +136,22 @@ pub(super) async fn dispatch(
         &untils,
         &api_keys,
     ];
-    let (_, begun, ()) = try_join3(
-        step.begin(Commits::Durably),
-        step.query(&begin, values),
-        step.commit(),
-    )
-    .await?;
-    let mut begun: HashSet<Uuid> = begun.iter().map(|row| row.get(0)).collect();
+    let begun = step.query(statement, values).await?;
+    Ok(begun.iter().map(|row| row.get(0)).collect())
+}
+
+/// What became of generations, of which these are begun now. What their owner dispatched before, with the same key, is its own again.
+pub(super) async fn answers(
+    step: &Step,
+    dispatches: &[&Dispatch],
+    mut begun: HashSet<Uuid>,
+) -> Result<Vec<Dispatched>, DatabaseError> {
+    let ids: Vec<Uuid> = dispatches.iter().map(|one| one.generation.id.0).collect();
     if begun.len() < dispatches.len() {
-        // What this owner dispatched before, with the same key, is its own again.
+        let keys: Vec<Option<&[u8]>> = dispatches.iter().map(|one| one.key()).collect();
+        let owners: Vec<Uuid> = dispatches.iter().map(|one| one.lease.owner.0).collect();
         let before = query(
-            &*step,
+            &**step,
             "SELECT r.id FROM generations_running r
              JOIN unnest($1::uuid[], $2::bytea[], $3::uuid[]) AS a (id, key, owner)
                 ON a.id = r.id AND a.owner = r.owner AND a.key IS NOT DISTINCT FROM r.key",

@@ -1,5 +1,6 @@
 //! The SQL of who serves a generation whose call names its providers.
 
+use deadpool_postgres::GenericClient;
 use foldhash::HashMap;
 use router_core::{Generation, GenerationId, OwnerId, Serving, Settled, Unfinished};
 use tokio_postgres::Row;
@@ -14,10 +15,9 @@ use crate::{Database, DatabaseError};
 #[error("who serves a generation cannot be read")]
 struct Unreadable;
 
-/// Writes down who serves generations first, before they are dispatched: what is not dispatched after all is asked after by
-/// nobody, and is forgotten with the rest.
+/// Writes down who serves generations first.
 pub(super) async fn begin<'a>(
-    database: &Database,
+    rows: &impl GenericClient,
     generations: impl Iterator<Item = &'a Generation>,
 ) -> Result<(), DatabaseError> {
     let mut begun: Vec<(Uuid, (i64, String))> = generations
@@ -32,9 +32,8 @@ pub(super) async fn begin<'a>(
     begun.sort_unstable();
     let (ids, others): (Vec<Uuid>, Vec<_>) = begun.into_iter().unzip();
     let (received, servings): (Vec<i64>, Vec<String>) = others.into_iter().unzip();
-    let connection = database.connection().await?;
     execute(
-        &connection,
+        rows,
         "INSERT INTO call_servings (generation, received_at, serving)
          SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[]) ON CONFLICT DO NOTHING",
         &[&ids, &received, &servings],

@@ -16,6 +16,7 @@ use super::outcome::OutcomeColumns;
 use super::pieces::Pieces;
 use super::{facts, kept};
 use crate::accounts::ledger::{self, LockedCredits};
+use crate::quota::permits;
 use crate::statements::{Values, execute, prepare, query, whole};
 use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
@@ -30,6 +31,8 @@ pub(super) struct Settling {
     pub(super) account: AccountId,
     pub(super) ending: Ending,
     pub(super) task_id: Option<String>,
+    /// Whether its permit goes with it, whatever became of it.
+    pub(super) gives_room_back: bool,
     pub(super) now: Timestamp,
 }
 
@@ -112,7 +115,8 @@ pub(super) async fn settle_once(
     tokio::try_join!(
         end(rows, all, &counted),
         facts::ended(rows, all, &counted),
-        kept::begin(rows, all, &counted)
+        kept::begin(rows, all, &counted),
+        give_room_back(rows, all)
     )?;
     let freed: Vec<Uuid> = all
         .iter()
@@ -166,6 +170,17 @@ async fn take(step: &Step, all: &[Settling]) -> Result<(Vec<Row>, LockedCredits)
     )
     .await?;
     Ok((taken, LockedCredits::read(&locked, &entries)?))
+}
+
+async fn give_room_back(rows: &impl GenericClient, all: &[Settling]) -> Result<(), DatabaseError> {
+    let given = all.iter().filter(|one| one.gives_room_back);
+    let given = given.map(|one| (&one.account, one.generation, one.owner));
+    let given: Vec<_> = given.collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    let [release] = prepare(rows, [permits::RELEASE]).await?;
+    permits::give_back(rows, &release, given.into_iter()).await
 }
 
 /// The places of those that a transaction of this very batch ended.

@@ -1,5 +1,6 @@
 //! Calls over one handle and over two of one database.
 
+mod admissions;
 mod model;
 mod zombies;
 
@@ -29,6 +30,7 @@ async fn stores(database: &Database) -> (PgCalls, Stores) {
         calls: shared.clone(),
         retention: shared.clone(),
         quota: Arc::new(PgQuota::new(database)),
+        admissions: shared.clone(),
         queue: shared.clone(),
         kept: shared,
         usage: Arc::new(calls.usage()),
@@ -356,6 +358,7 @@ async fn what_a_lost_commit_ended_is_known_and_billed_once() {
             account: acme(),
             ending: failed("it failed", 5),
             task_id: None,
+            gives_room_back: false,
             now: at(now),
         })
     };

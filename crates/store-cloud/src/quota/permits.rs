@@ -15,7 +15,7 @@ use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
 /// A call that asks for a permit.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     account: AccountId,
     generation: GenerationId,
     hold_cents: u64,
@@ -32,7 +32,11 @@ pub(super) struct Released {
 }
 
 impl Asked {
-    pub(super) fn of(
+    pub(crate) fn hold_cents(&self) -> u64 {
+        self.hold_cents
+    }
+
+    pub(crate) fn of(
         permit: Permit<'_>,
         limits: RouterLimits,
         lease: Lease,
@@ -51,22 +55,23 @@ impl Asked {
 
 const ADD: &str = "INSERT INTO call_quotas SELECT unnest($1::text[]) ON CONFLICT DO NOTHING";
 
-const LOCK: &str = "SELECT FROM call_quotas WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+pub(crate) const LOCK: &str =
+    "SELECT FROM call_quotas WHERE account = ANY($1) ORDER BY account FOR UPDATE";
 
 /// What accounts have in flight, and which of these calls is among that. What lapsed counts while its generation runs: whoever took
 /// that over, or will, asks the partner for it.
-const LOAD: &str = "SELECT p.account, count(*), least(sum(p.hold_cents), 9223372036854775807)::bigint,
+pub(crate) const LOAD: &str = "SELECT p.account, count(*), least(sum(p.hold_cents), 9223372036854775807)::bigint,
         array_agg(p.generation) FILTER (WHERE p.generation = ANY($3)) FROM call_permits p
     WHERE p.account = ANY($1) AND (p.until > $2
         OR EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation)) GROUP BY p.account";
 
 /// One that is held keeps its cents; one that lapsed is another one.
-const GIVE: &str = "INSERT INTO call_permits AS p (account, generation, owner, hold_cents, until)
+pub(crate) const GIVE: &str = "INSERT INTO call_permits AS p (account, generation, owner, hold_cents, until)
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[]) ORDER BY 1, 2
     ON CONFLICT (account, generation) DO UPDATE SET owner = excluded.owner, until = excluded.until,
         hold_cents = CASE WHEN p.until <= $6 THEN excluded.hold_cents ELSE p.hold_cents END";
 
-const RELEASE: &str = "WITH held AS (
+pub(crate) const RELEASE: &str = "WITH held AS (
         SELECT p.account, p.generation FROM call_permits p
         JOIN unnest($1::text[], $2::uuid[], $3::uuid[]) AS asked (account, generation, owner)
             USING (account, generation, owner)
@@ -127,39 +132,129 @@ pub(super) async fn admit(
     database: &Database,
     asked: &[Asked],
 ) -> Result<Vec<Admission>, DatabaseError> {
-    // All of one process arrived within moments: what has lapsed for the last of them has for all.
-    let now = asked.iter().map(|one| one.now).max();
-    let now = now.map_or(0, |now| now.as_microsecond());
-    let mut accounts: Vec<&str> = asked.iter().map(|one| one.account.as_str()).collect();
-    accounts.sort_unstable();
-    accounts.dedup();
     let step = Step::on(database).await?;
-    let [give] = prepare(&*step, [GIVE]).await?;
-    let (mut loads, mut held) = look(&step, &accounts, asked, now).await?;
-    let mut given: HashMap<(&str, GenerationId), &Asked> = HashMap::default();
-    let mut admissions = Vec::with_capacity(asked.len());
-    for one in asked {
-        let place = (one.account.as_str(), one.generation);
-        let mut admission = Admission::Admitted;
-        if !held.contains(&place) {
-            let load = loads.entry(place.0).or_default();
-            admission = load.admit(one.hold_cents, &one.limits);
-            if admission == Admission::Admitted {
-                load.calls += 1;
-                load.committed_cents += one.hold_cents;
-                held.insert(place);
-            }
+    let [lock, load, give] = prepare(&*step, [LOCK, LOAD, GIVE]).await?;
+    let mut rooms = PermitBatch::of(asked);
+    loop {
+        let begun = step.begin(Commits::Lazily);
+        let (_, is_known) = try_join(begun, rooms.look(&step, &lock, &load)).await?;
+        if is_known {
+            break;
         }
-        if admission == Admission::Admitted {
-            given.insert(place, one);
-        }
-        admissions.push(admission);
+        step.undo().await?;
+        rooms.add_accounts(&step).await?;
     }
-    if given.is_empty() {
+    let admissions = asked.iter().map(|one| {
+        let admission = rooms.admission(one);
+        if admission == Admission::Admitted {
+            rooms.give(one);
+        }
+        admission
+    });
+    let admissions = admissions.collect();
+    if rooms.given.is_empty() {
         step.undo().await?;
     } else {
+        try_join(rooms.write(&step, &give), step.commit()).await?;
+    }
+    Ok(admissions)
+}
+
+/// What accounts have in flight, while a batch is judged.
+pub(crate) struct PermitBatch<'a> {
+    asked: &'a [Asked],
+    /// Each once, in order.
+    accounts: Vec<&'a str>,
+    /// All of one process arrived within moments: what has lapsed for the last of them has for all.
+    now: i64,
+    loads: HashMap<&'a str, Load>,
+    held: HashSet<(&'a str, GenerationId)>,
+    /// To be written.
+    given: HashMap<(&'a str, GenerationId), &'a Asked>,
+}
+
+impl<'a> PermitBatch<'a> {
+    pub(crate) fn of(asked: &'a [Asked]) -> Self {
+        let mut accounts: Vec<&str> = asked.iter().map(|one| one.account.as_str()).collect();
+        accounts.sort_unstable();
+        accounts.dedup();
+        let now = asked.iter().map(|one| one.now).max();
+        Self {
+            asked,
+            accounts,
+            now: now.map_or(0, |now| now.as_microsecond()),
+            loads: HashMap::default(),
+            held: HashSet::default(),
+            given: HashMap::default(),
+        }
+    }
+
+    /// Locks the accounts by [`LOCK`], then reads by [`LOAD`] what each has in flight, and which of the calls have a permit. `false`
+    /// if an account has no row yet to be locked by.
+    pub(crate) async fn look(
+        &mut self,
+        step: &Step,
+        lock: &Statement,
+        load: &Statement,
+    ) -> Result<bool, DatabaseError> {
+        self.loads.clear();
+        self.held.clear();
+        let generations: Vec<Uuid> = self.asked.iter().map(|one| one.generation.0).collect();
+        let values: Values<'_> = &[&self.accounts, &self.now, &generations];
+        // Sent at once, done one after the other: what is read has the rows of whoever had the locks before.
+        let (locked, sums) = try_join(
+            step.query(lock, &[&self.accounts]),
+            step.query(load, values),
+        )
+        .await?;
+        for row in sums {
+            let Ok(place) = self.accounts.binary_search(&row.get::<_, &str>(0)) else {
+                continue;
+            };
+            let account = self.accounts[place];
+            let load = Load {
+                calls: unsigned(row.get(1))?,
+                committed_cents: unsigned(row.get(2))?,
+            };
+            self.loads.insert(account, load);
+            let among: Option<Vec<Uuid>> = row.get(3);
+            let among = among.into_iter().flatten();
+            self.held
+                .extend(among.map(|id| (account, GenerationId(id))));
+        }
+        Ok(locked.len() == self.accounts.len())
+    }
+
+    /// Adds the rows that the accounts are locked by, in a transaction of its own.
+    pub(crate) async fn add_accounts(&self, step: &Step) -> Result<(), DatabaseError> {
+        add_accounts(step, ADD, &self.accounts).await
+    }
+
+    /// Whether one has its permit, or there is room for it.
+    pub(crate) fn admission(&self, one: &'a Asked) -> Admission {
+        let account = one.account.as_str();
+        if self.held.contains(&(account, one.generation)) {
+            return Admission::Admitted;
+        }
+        let load = self.loads.get(account).copied().unwrap_or_default();
+        load.admit(one.hold_cents, &one.limits)
+    }
+
+    /// Gives it its permit.
+    pub(crate) fn give(&mut self, one: &'a Asked) {
+        let place = (one.account.as_str(), one.generation);
+        if self.held.insert(place) {
+            let load = self.loads.entry(place.0).or_default();
+            load.calls += 1;
+            load.committed_cents += one.hold_cents;
+        }
+        self.given.insert(place, one);
+    }
+
+    /// Writes the permits that were given, by [`GIVE`].
+    pub(crate) async fn write(&self, step: &Step, give: &Statement) -> Result<(), DatabaseError> {
         let mut columns = Given::default();
-        for one in given.into_values() {
+        for one in self.given.values() {
             columns.push(
                 &one.account,
                 one.generation,
@@ -168,52 +263,8 @@ pub(super) async fn admit(
                 one.now,
             );
         }
-        try_join(columns.write(&*step, &give, now), step.commit()).await?;
+        columns.write(&**step, give, self.now).await
     }
-    Ok(admissions)
-}
-
-type Known<'a> = (HashMap<&'a str, Load>, HashSet<(&'a str, GenerationId)>);
-
-/// Locks the accounts, then reads what each has in flight, and which of the calls have a permit.
-async fn look<'a>(
-    step: &Step,
-    accounts: &[&'a str],
-    asked: &'a [Asked],
-    now: i64,
-) -> Result<Known<'a>, DatabaseError> {
-    let [lock, load] = prepare(&**step, [LOCK, LOAD]).await?;
-    let generations: Vec<Uuid> = asked.iter().map(|one| one.generation.0).collect();
-    let sums = loop {
-        // Sent at once, done one after the other: what is read has the rows of whoever had the locks before.
-        let values: Values<'_> = &[&accounts, &now, &generations];
-        let (_, locked, sums) = try_join3(
-            step.begin(Commits::Lazily),
-            step.query(&lock, &[&accounts]),
-            step.query(&load, values),
-        )
-        .await?;
-        if locked.len() == accounts.len() {
-            break sums;
-        }
-        step.undo().await?;
-        add_accounts(step, ADD, accounts).await?;
-    };
-    let (mut loads, mut permits) = (HashMap::default(), HashSet::default());
-    for row in sums {
-        let Ok(place) = accounts.binary_search(&row.get::<_, &str>(0)) else {
-            continue;
-        };
-        let load = Load {
-            calls: unsigned(row.get(1))?,
-            committed_cents: unsigned(row.get(2))?,
-        };
-        loads.insert(accounts[place], load);
-        let among: Option<Vec<Uuid>> = row.get(3);
-        let among = among.into_iter().flatten();
-        permits.extend(among.map(|id| (accounts[place], GenerationId(id))));
-    }
-    Ok((loads, permits))
 }
 
 /// Gives a permit, whatever there is room for.
@@ -284,17 +335,32 @@ pub(super) async fn release(
 ) -> Result<Vec<()>, DatabaseError> {
     let step = Step::on(database).await?;
     let [release] = prepare(&*step, [RELEASE]).await?;
-    let accounts: Vec<&str> = released.iter().map(|one| one.account.as_str()).collect();
-    let generations: Vec<Uuid> = released.iter().map(|one| one.generation.0).collect();
-    let owners: Vec<Uuid> = released.iter().map(|one| one.owner.0).collect();
-    let values: Values<'_> = &[&accounts, &generations, &owners];
+    let all = released.iter();
+    let all = all.map(|one| (&one.account, one.generation, one.owner));
     try_join3(
         step.begin(Commits::Lazily),
-        step.execute(&release, values),
+        give_back(&*step, &release, all),
         step.commit(),
     )
     .await?;
     Ok(vec![(); released.len()])
+}
+
+/// Deletes permits of owners by [`RELEASE`].
+pub(crate) async fn give_back<'a>(
+    rows: &impl GenericClient,
+    release: &Statement,
+    permits: impl Iterator<Item = (&'a AccountId, GenerationId, OwnerId)>,
+) -> Result<(), DatabaseError> {
+    let (mut accounts, mut generations, mut owners) = (Vec::new(), Vec::new(), Vec::new());
+    for (account, generation, owner) in permits {
+        accounts.push(account.as_str());
+        generations.push(generation.0);
+        owners.push(owner.0);
+    }
+    rows.execute(release, &[&accounts, &generations, &owners])
+        .await?;
+    Ok(())
 }
 
 /// What an account has in flight.

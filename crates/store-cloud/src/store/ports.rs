@@ -102,6 +102,7 @@ pub(super) async fn installation(
             usage: Arc::new(calls.usage()),
             calls: calls.clone(),
             quota: Arc::new(PgQuota::new(&database)),
+            admissions: calls.clone(),
             retention: calls.clone(),
             queue: calls.clone(),
             kept: calls,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use ::accounts::{Account, AccountAdmin, AccountId, CreditLedger, Fingerprint};
 use jiff::SignedDuration;
 use router_core::contract::{self, Stores};
-use router_core::{Answer, Bucket, CallRetention, ModelId, Outcome, Usage};
+use router_core::{Answer, Bucket, CallRetention, ModelId, Outcome, SequentialAdmissions, Usage};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -141,6 +141,11 @@ fn faces(store: &Store) -> Stores {
     Stores {
         calls: calls.clone(),
         quota: Arc::new(store.quota()),
+        admissions: Arc::new(SequentialAdmissions {
+            accounts: accounts.clone(),
+            quota: Arc::new(store.quota()),
+            calls: calls.clone(),
+        }),
         retention: calls.clone(),
         usage: calls.clone(),
         queue: calls.clone(),

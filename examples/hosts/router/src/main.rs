@@ -90,6 +90,7 @@ async fn api(installation: &Installation) -> Result<RouterApi, Box<dyn Error>> {
         calls: installation.calls.calls.clone(),
         quota: installation.calls.quota.clone(),
         queue: installation.calls.queue.clone(),
+        admissions: installation.calls.admissions.clone(),
         accounts: installation.accounts.clone(),
         timer: Arc::new(Runtime),
         threads: Arc::new(Runtime),

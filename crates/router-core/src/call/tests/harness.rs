@@ -21,8 +21,8 @@ use crate::{
     Answer, Answered, BlockingPool, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection,
     Collected, Contact, CursorKey, Done, Estimate, Execution, Failure, Handle, LiveCatalog, Load,
     MemoryCalls, MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider,
-    QueueBounds, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted,
-    Timer, Usage, UsageQuery, UsageRow, Violation, ViolationStep, Waiter,
+    QueueBounds, RequestId, Router, RouterConfig, RouterError, RouterPorts, SequentialAdmissions,
+    Submission, Submitted, Timer, Usage, UsageQuery, UsageRow, Violation, ViolationStep, Waiter,
 };
 
 mod ports;
@@ -234,9 +234,14 @@ impl House {
         let catalog = Catalog::new(vec![model]).expect("one id");
         let aside = Arc::new(Aside::default());
         let ports = RouterPorts {
-            calls: port,
+            calls: port.clone(),
             queue: calls.clone(),
             quota: Arc::new(quota.clone()),
+            admissions: Arc::new(SequentialAdmissions {
+                accounts: accounts.clone(),
+                quota: Arc::new(quota.clone()),
+                calls: port,
+            }),
             accounts: accounts.clone(),
             timer: clock.clone(),
             threads: aside.clone(),

@@ -23,9 +23,9 @@ use crate::{
     Catalog, Charge, ChargesOnPolicyRejection, Claimed, Collected, Contact, CursorKey, Dispatched,
     Done, Ending, Execution, Failure, Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease,
     LiveCatalog, MemoryCalls, MemoryQuota, Model, ModelDefinition, ModelForm, OwnerId, Polling,
-    Price, Provider, Ran, RequestId, Router, RouterConfig, RouterError, RouterPorts, Serving,
-    Settled, Submission, Submitted, Timer, Translated, Translation, Unfinished, Unsaid, Violation,
-    ViolationStep,
+    Price, Provider, Ran, RequestId, Router, RouterConfig, RouterError, RouterPorts,
+    SequentialAdmissions, Serving, Settled, Submission, Submitted, Timer, Translated, Translation,
+    Unfinished, Unsaid, Violation, ViolationStep,
 };
 
 mod ports;
@@ -179,10 +179,17 @@ impl World {
             state.is_dead = false;
         }
         let catalog = Catalog::new(self.models.clone()).expect("different ids");
+        let calls = Arc::new(Mortal(self.clone()));
+        let quota = Arc::new(self.quota.clone());
         let ports = RouterPorts {
-            calls: Arc::new(Mortal(self.clone())),
+            calls: calls.clone(),
             queue: self.calls.clone() as Arc<dyn CallQueue>,
-            quota: Arc::new(self.quota.clone()),
+            quota: quota.clone(),
+            admissions: Arc::new(SequentialAdmissions {
+                accounts: self.accounts.clone(),
+                quota,
+                calls,
+            }),
             accounts: self.accounts.clone(),
             timer: Arc::new(Clock(self.clone())),
             threads: Arc::new(AtOnce),

@@ -1,0 +1,118 @@
+//! The port that admits and ends calls: credits, quotas and rows of calls, changed together.
+//!
+//! A store that has all three changes them in one transaction. Otherwise they are changed one after the other.
+
+use std::sync::Arc;
+
+use accounts::{Accounts, Payer, RouterLimits};
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::{
+    Calls, CallsError, Ending, Generation, KeyDigest, Lease, OwnerId, Permit, Quota, RouterError,
+    Settled,
+};
+
+/// A call that is to be admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct CallAdmission<'a> {
+    /// Whose credits are held, and which budgets of keys and labels they count against.
+    pub payer: Payer<'a>,
+    /// What the account may have in flight, and be charged.
+    pub limits: &'a RouterLimits,
+    /// What is dispatched. Its credits are held and its room is taken from its `dispatched_at` on.
+    pub generation: &'a Generation,
+    /// The key that was claimed for it.
+    pub key: Option<KeyDigest>,
+    /// Who owns it, and for how long.
+    pub lease: Lease,
+}
+
+/// A call that is to be ended.
+#[derive(Clone, Debug)]
+pub struct CallEnd<'a> {
+    /// The permit that it has.
+    pub permit: Permit<'a>,
+    /// Who owns it.
+    pub owner: OwnerId,
+    /// How its generation ends.
+    pub ending: Ending,
+    /// The partner's own name of the work.
+    pub task_id: Option<&'a str>,
+    /// When it ends.
+    pub now: Timestamp,
+}
+
+/// Admits and ends calls.
+///
+/// **Contract.** `admit` does what [`reserve`](accounts::CreditLedger::reserve), [`Quota::admit`] and [`Calls::dispatch`] do in the same
+/// installation, in this order, and the contracts of the three hold. The answer is that of the first one that refuses. After a
+/// refusal or an error, the caller releases the hold and the permit. A call that was refused was not dispatched. Nor was one after an
+/// error, unless the source of the error is [`CallsError::Unavailable`]: then nobody knows.
+///
+/// `end` does what [`Calls::settle`] does and then, unless that failed, what [`Quota::release`] does. After an error the permit may
+/// still be there.
+#[async_trait]
+pub trait Admissions: Send + Sync + 'static {
+    /// Holds credits for a call, gives it a permit and dispatches it.
+    async fn admit(&self, call: CallAdmission<'_>) -> Result<(), RouterError>;
+
+    /// Settles the generation of a call and releases its permit.
+    async fn end(&self, call: CallEnd<'_>) -> Result<Settled, CallsError>;
+}
+
+/// Changes credits, quotas and rows one after the other: for stores that keep them apart or answer from memory.
+pub struct SequentialAdmissions {
+    /// The credits.
+    pub accounts: Arc<dyn Accounts>,
+    /// The permits.
+    pub quota: Arc<dyn Quota>,
+    /// The rows.
+    pub calls: Arc<dyn Calls>,
+}
+
+#[async_trait]
+impl Admissions for SequentialAdmissions {
+    async fn admit(&self, call: CallAdmission<'_>) -> Result<(), RouterError> {
+        let CallAdmission {
+            generation, lease, ..
+        } = call;
+        let (cause, hold) = (generation.cause(), generation.hold());
+        let now = generation.dispatched_at;
+        let held = self
+            .accounts
+            .reserve(call.payer, cause, hold, lease.lasts, now);
+        RouterError::of_reservation(held.await.map_err(RouterError::unavailable)?)?;
+        let permit = generation.permit();
+        let admitted = self.quota.admit(permit, call.limits, lease, now).await;
+        let admitted = admitted.map_err(RouterError::unavailable)?;
+        admitted.into_result(generation.hold_cents)?;
+        let dispatched = self.calls.dispatch(generation.clone(), call.key, lease);
+        let dispatched = dispatched.await.map_err(RouterError::unavailable)?;
+        dispatched.into_result()
+    }
+
+    async fn end(&self, call: CallEnd<'_>) -> Result<Settled, CallsError> {
+        let CallEnd {
+            permit,
+            owner,
+            ending,
+            task_id,
+            now,
+        } = call;
+        let of = (permit.generation, owner);
+        let settled = self.calls.settle(of, permit.account, ending, task_id, now);
+        let settled = settled.await?;
+        if let Err(error) = self.quota.release(permit, owner).await {
+            // It is free when its lease lapses.
+            tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "the room of a call was not given back");
+        }
+        Ok(settled)
+    }
+}
+
+impl std::fmt::Debug for SequentialAdmissions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SequentialAdmissions")
+    }
+}
