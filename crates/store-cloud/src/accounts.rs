@@ -77,7 +77,7 @@ impl PgAccounts {
         let turnstile = database.turnstile().clone();
         let (store, current) = (database.clone(), defaults.clone());
         // A look-up locks nothing and commits nothing, and every request waits for one: it takes turns with no step of a call.
-        let lookups = Batches::start(TOGETHER, move |asked| {
+        let lookups = Batches::in_turn(&turnstile.apart(), TOGETHER, move |asked| {
             look_up(store.clone(), current.tier(), asked).boxed()
         });
         let store = database.clone();

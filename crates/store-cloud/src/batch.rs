@@ -3,6 +3,9 @@
 //! The steps of calls take turns: one batch of them at a time, the one that most wait for. So calls that arrived together stay
 //! together from step to step, and a transaction serves many of them, where each step by itself would serve the few that came
 //! during its last batch.
+//!
+//! A batch that hears nothing of PostgreSQL has its connections ended, and fails as one does whose server goes away: whether its
+//! commit was made is not known then. Otherwise one connection that hangs would keep everybody waiting who comes to its step.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +15,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::DatabaseError;
+use crate::database::Connections;
 
 /// How many may wait for the next batch, beyond which callers wait to be let in.
 const WAITING: usize = 4_096;
@@ -41,19 +45,8 @@ impl<T, A> Clone for Batches<T, A> {
 }
 
 impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
-    /// Starts the task that hands `run` at most `most` items at a time; `run` answers one outcome for each, in their order, or
-    /// the error that all of them get.
-    ///
-    /// # Panics
-    /// Outside of a Tokio runtime.
-    pub(crate) fn start<F>(most: usize, run: F) -> Self
-    where
-        F: Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, DatabaseError>> + Send + 'static,
-    {
-        Self::in_turn(&Turnstile::default(), most, run)
-    }
-
-    /// The same, for batches that take turns with others.
+    /// Starts the task that hands `run` at most `most` items at a time, in turns with others; `run` answers one outcome for each,
+    /// in their order, or the error that all of them get.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -78,7 +71,7 @@ impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
                 counted.fetch_sub(together.len(), Ordering::Relaxed);
                 let (items, callers): (Vec<T>, Vec<oneshot::Sender<Outcome<A>>>) =
                     together.drain(..).unzip();
-                let (outcome, pass) = pass.run(run(items)).await;
+                let (outcome, pass) = pass.run(turnstile.connections.watch(run(items))).await;
                 match outcome {
                     Ok(answers) => {
                         debug_assert_eq!(answers.len(), callers.len());
@@ -115,7 +108,11 @@ impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
 
 /// Lets one batch after the other go. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Turnstile(Arc<Mutex<Queue>>);
+pub(crate) struct Turnstile {
+    queue: Arc<Mutex<Queue>>,
+    /// What the batches use.
+    connections: Connections,
+}
 
 #[derive(Default)]
 struct Queue {
@@ -141,6 +138,22 @@ impl Turnstile {
         Box::new(self.take(&Arc::default()).await)
     }
 
+    pub(crate) fn over(connections: Connections) -> Self {
+        Self {
+            queue: Arc::default(),
+            connections,
+        }
+    }
+
+    /// One for batches that take turns with nobody, over the same connections.
+    pub(crate) fn apart(&self) -> Self {
+        Self::over(self.connections.clone())
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
     async fn take(&self, items: &Arc<AtomicUsize>) -> Pass {
         let called = {
             let mut queue = self.queue();
@@ -162,7 +175,7 @@ impl Turnstile {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // Nothing is half done when somebody panics.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -220,7 +233,7 @@ mod tests {
     #[tokio::test]
     async fn what_arrives_together_is_written_together() {
         let (sizes, mut seen) = mpsc::unbounded_channel();
-        let batches = Batches::start(8, move |items: Vec<u32>| {
+        let batches = Batches::in_turn(&Turnstile::default(), 8, move |items: Vec<u32>| {
             sizes.send(items.len()).expect("the test listens");
             async move { Ok(items.into_iter().map(|n| n * 2).collect()) }.boxed()
         });
@@ -294,8 +307,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_is_told_to_all_of_its_batch() {
-        let batches =
-            Batches::<u32, u32>::start(8, |_| async { Err(DatabaseError::Closing) }.boxed());
+        let batches = Batches::<u32, u32>::in_turn(&Turnstile::default(), 8, |_| {
+            async { Err(DatabaseError::Closing) }.boxed()
+        });
         for answer in join_all((0..3).map(|n| batches.write(n))).await {
             assert!(matches!(answer, Err(DatabaseError::Batch(_))));
         }

@@ -1,11 +1,14 @@
 //! A pool of connections to PostgreSQL, and the transactions that every port writes in.
 
 mod checks;
+mod connect;
 mod error;
 mod options;
 
+use std::time::Duration;
+
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
 use hyper_kit::client::tls_config;
 use tokio_postgres::tls::MakeTlsConnect;
@@ -15,15 +18,15 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::batch::Turnstile;
 use crate::migrations;
 use crate::schema::SCHEMA;
+use connect::Hosts;
 use options::Address;
 
+pub(crate) use connect::Connections;
 pub use error::DatabaseOpenError;
 pub use options::DatabaseOptions;
 
-/// The settings of every connection, whatever the server's defaults are: an answer that a client got is on disk; a process that was
-/// stopped in the middle of a transaction loses its locks; no statement is worth compiling.
-const SESSION: &str =
-    "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '10s'; SET jit = off";
+/// How much longer than its hosts may take a connection may take altogether: for its settings.
+const SETTINGS: Duration = Duration::from_secs(3);
 
 /// The database cannot answer now, or holds what this program does not read.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +68,7 @@ impl DatabaseError {
 pub struct Database {
     pool: Pool,
     config: Config,
-    tls: MakeRustlsConnect,
+    hosts: Hosts,
     /// What batches of calls take one after the other.
     turnstile: Turnstile,
 }
@@ -101,28 +104,21 @@ impl Database {
             recycling_method: RecyclingMethod::Fast,
         };
         let tls = MakeRustlsConnect::new(tls);
-        let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
+        let connections = Connections::default();
+        let hosts = Hosts::of(&config, tls, connections.clone());
+        let manager = Manager::from_connect(config.clone(), hosts.clone(), recycling);
         let pool = Pool::builder(manager)
             .max_size(options.connections.max(2))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(options.patience))
-            .create_timeout(Some(options.patience))
-            .post_create(Hook::async_fn(|client, _| {
-                Box::pin(async move {
-                    client
-                        .batch_execute(SESSION)
-                        .await
-                        .map_err(HookError::Backend)
-                })
-            }))
+            .create_timeout(Some(hosts.patience() + SETTINGS))
             .build()
             .expect("a runtime is given");
-        let turnstile = Turnstile::default();
         let database = Self {
             pool,
             config,
-            tls,
-            turnstile,
+            hosts,
+            turnstile: Turnstile::over(connections),
         };
         database.check_server(&place, options.clock).await?;
         Ok(database)
@@ -135,6 +131,11 @@ impl Database {
     /// If none comes in time.
     pub(crate) async fn connection(&self) -> Result<Object, DatabaseError> {
         self.pool.get().await.map_err(DatabaseError::NoConnection)
+    }
+
+    /// The connections of the pool.
+    pub(crate) fn watched(&self) -> &Connections {
+        self.turnstile.connections()
     }
 
     /// The turns of batches of calls.
@@ -153,11 +154,11 @@ impl Database {
     /// A connection apart from the pool, for a listener: its messages come as the caller polls it.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// If no server answers in time.
     pub(crate) async fn listener(
         &self,
     ) -> Result<(Client, Connection<Socket, DatabaseStream>), DatabaseError> {
-        Ok(self.config.connect(self.tls.clone()).await?)
+        self.hosts.connect().await
     }
 }
 
@@ -175,6 +176,8 @@ impl std::fmt::Debug for Database {
 
 #[cfg(test)]
 mod opening_tests;
+#[cfg(test)]
+mod silence_tests;
 
 #[cfg(test)]
 mod tests {

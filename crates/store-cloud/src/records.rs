@@ -37,7 +37,7 @@ impl PgRecords {
     #[must_use]
     pub fn new(database: Database) -> Self {
         let store = database.clone();
-        let inserting = Batches::start(TOGETHER, move |inserts| {
+        let inserting = Batches::in_turn(&database.turnstile().apart(), TOGETHER, move |inserts| {
             insert::insert_all(store.clone(), inserts).boxed()
         });
         Self {

@@ -73,7 +73,12 @@ struct Found {
 pub(super) async fn follow(shared: Arc<Shared>) {
     let mut seen: Option<Seen> = None;
     loop {
-        match look(&shared, &mut seen).await {
+        match shared
+            .database
+            .watched()
+            .watch(look(&shared, &mut seen))
+            .await
+        {
             Ok(true) => continue,
             Ok(false) => *shared.caught_up() = Some(Instant::now()),
             Err(error) => {

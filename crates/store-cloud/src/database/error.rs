@@ -1,6 +1,6 @@
 //! What can be wrong with a database, in sentences for the operator.
 
-use deadpool_postgres::{HookError, PoolError};
+use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
 use super::DatabaseError;
@@ -157,9 +157,7 @@ impl From<tokio_postgres::Error> for DatabaseOpenError {
 /// What the driver said, if it was asked.
 fn backend(error: &DatabaseError) -> Option<&tokio_postgres::Error> {
     match error {
-        DatabaseError::NoConnection(
-            PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)),
-        ) => Some(error),
+        DatabaseError::NoConnection(PoolError::Backend(error)) => Some(error),
         DatabaseError::NoConnection(_)
         | DatabaseError::Failed(_)
         | DatabaseError::Batch(_)

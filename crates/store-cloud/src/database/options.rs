@@ -14,7 +14,7 @@ use super::DatabaseOpenError;
 pub struct DatabaseOptions {
     /// Most connections of this process; at least 2.
     pub connections: usize,
-    /// How long a request waits for a connection, and a new connection for the server, at most.
+    /// How long a request waits at most until a connection is free.
     pub patience: Duration,
     /// The password, where the address has none.
     pub password: Option<SecretString>,
@@ -23,6 +23,18 @@ pub struct DatabaseOptions {
     /// What the server calls the connections: all processes that serve have one name for theirs.
     pub application: &'static str,
 }
+
+/// How long an address of a host may take to accept a connection: where the next host has to be asked, this is lost each time.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// How long bytes may stay without an acknowledgment, how long a connection may be quiet until its other end is asked for a sign of
+/// life, and how often it is asked: so a machine that is gone is noticed within some ten seconds.
+const ACKNOWLEDGED: Duration = Duration::from_secs(5);
+const QUIET: Duration = Duration::from_secs(5);
+const ASKED: u32 = 3;
+
+/// What the driver has where the address says nothing.
+const QUIET_OF_DRIVER: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// An address that was read.
 #[derive(Debug)]
@@ -84,11 +96,8 @@ impl Address {
             Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
             Some(_) => return Err(DatabaseOpenError::Address),
         };
-        config
-            .ssl_mode(mode)
-            .application_name(options.application)
-            .connect_timeout(options.patience)
-            .keepalives_idle(Duration::from_secs(30));
+        config.ssl_mode(mode).application_name(options.application);
+        notice_silence(&mut config);
         if let (None, Some(password)) = (config.get_password(), &options.password) {
             config.password(password.expose_secret());
         }
@@ -100,6 +109,25 @@ impl Address {
             extra_ca_pem: authorities.map(|path| read(&path)).transpose()?,
             config,
         })
+    }
+}
+
+/// Sets bounds for a host that says nothing, where the address does not.
+fn notice_silence(config: &mut Config) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(ACKNOWLEDGED);
+    }
+    if config.get_keepalives_idle() == QUIET_OF_DRIVER {
+        config.keepalives_idle(QUIET);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(QUIET);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(ASKED);
     }
 }
 
@@ -196,6 +224,27 @@ mod tests {
             let cut = cut(address, "sslmode=");
             assert_eq!(cut, (left.to_owned(), value.map(str::to_owned)));
         }
+    }
+
+    #[test]
+    fn silence_is_noticed_soon_or_as_the_address_says() {
+        let read = |address: &str| {
+            let read = Address::read(address, &DatabaseOptions::default());
+            let config = read.expect("it is one").config;
+            [
+                config.get_connect_timeout().copied(),
+                config.get_tcp_user_timeout().copied(),
+                Some(config.get_keepalives_idle()),
+                config.get_keepalives_interval(),
+                config
+                    .get_keepalives_retries()
+                    .map(|n| Duration::from_secs(n.into())),
+            ]
+            .map(|bound| bound.map_or(0, |bound| bound.as_secs()))
+        };
+        assert_eq!(read("postgres://one,two/pictures"), [2, 5, 5, 5, 3]);
+        let own = "connect_timeout=11&tcp_user_timeout=12&keepalives_idle=13&keepalives_interval=14&keepalives_retries=15";
+        assert_eq!(read(&format!("postgres://h/d?{own}")), [11, 12, 13, 14, 15]);
     }
 
     #[test]

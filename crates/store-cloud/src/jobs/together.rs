@@ -30,7 +30,8 @@ impl<T: Clone + Send + 'static, A: Send + 'static> Together<T, A> {
     /// Starts the task that runs the operation on at most `most` items.
     pub(super) fn start(store: &Arc<Shared>, most: usize, run: Run<T, A>) -> Self {
         let store = Arc::clone(store);
-        Self(Batches::start(most, move |items| {
+        let turnstile = store.database.turnstile().apart();
+        Self(Batches::in_turn(&turnstile, most, move |items| {
             each(Arc::clone(&store), items, run).boxed()
         }))
     }

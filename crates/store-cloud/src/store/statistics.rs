@@ -61,9 +61,14 @@ impl Statistics {
 /// Reads until nobody is left; it keeps no connection open meanwhile.
 async fn follow(shared: Weak<Shared>) {
     while let Some(shared) = Weak::upgrade(&shared) {
-        let load = read(&shared.database).await.inspect_err(|error| {
-            tracing::debug!(%error, "the statistics of the database could not be read");
-        });
+        let database = &shared.database;
+        let load = database
+            .watched()
+            .watch(read(database))
+            .await
+            .inspect_err(|error| {
+                tracing::debug!(%error, "the statistics of the database could not be read");
+            });
         *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = load.ok();
         drop(shared);
         tokio::time::sleep(INTERVAL).await;

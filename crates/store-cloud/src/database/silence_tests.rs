@@ -1,0 +1,126 @@
+//! What becomes of statements when a server says nothing: not that it is gone, and not that it is there.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, UnixStream};
+use tokio::sync::watch;
+use tokio::time::{pause, resume, timeout};
+
+use super::*;
+use crate::batch::Batches;
+use crate::statements::query;
+use crate::testing::PostgresServer;
+
+/// Far longer than it takes.
+const SECONDS: Duration = Duration::from_secs(60);
+
+/// A way to a server that takes every connection, and passes nothing on any more once it is told so.
+struct Relay {
+    port: u16,
+    silent: watch::Sender<bool>,
+}
+
+impl Relay {
+    async fn to(server: PathBuf) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let (silent, told) = watch::channel(false);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let (server, mut told) = (server.clone(), told.clone());
+                tokio::spawn(async move {
+                    let passing = async {
+                        let mut server = UnixStream::connect(server).await?;
+                        copy_bidirectional(&mut client, &mut server).await
+                    };
+                    let silenced = async { drop(told.wait_for(|silent| *silent).await) };
+                    tokio::select! {
+                        biased;
+                        () = silenced => std::future::pending().await,
+                        _ = passing => {}
+                    }
+                });
+            }
+        });
+        Self { port, silent }
+    }
+
+    /// The address of a database behind this way first, and behind the socket of its server second.
+    fn before(&self, url: &str) -> String {
+        let url = url.replacen("host=", "host=127.0.0.1,", 1);
+        let url = url.replacen("port=", &format!("port={},", self.port), 1);
+        format!("{url} target_session_attrs=read-write connect_timeout=1")
+    }
+}
+
+async fn number(database: &Database) -> Result<i32, DatabaseError> {
+    let connection = database.connection().await?;
+    let rows = query(&connection, "SELECT 1", &[]).await?;
+    Ok(rows[0].try_get(0)?)
+}
+
+#[tokio::test]
+async fn a_host_that_takes_connections_and_says_nothing_is_passed_over() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let server = PostgresServer::start(&["fsync=off"]);
+    server.create_database("rows", "template1").await;
+    let relay = Relay::to(server.socket()).await;
+    relay.silent.send_replace(true);
+    let address = relay.before(&server.url("rows"));
+    let opened = Database::open(&address, DatabaseOptions::default());
+    let opened = timeout(SECONDS, opened)
+        .await
+        .expect("it waits with a bound");
+    let database = opened.expect("the second host answers");
+    assert_eq!(number(&database).await.expect("it answers"), 1);
+    let listening = timeout(SECONDS, database.listener()).await;
+    listening
+        .expect("it waits with a bound")
+        .expect("it answers");
+}
+
+#[tokio::test]
+async fn a_batch_on_a_connection_that_hangs_fails_and_the_next_one_finds_the_other_host() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let server = PostgresServer::start(&["fsync=off"]);
+    server.create_database("rows", "template1").await;
+    let relay = Relay::to(server.socket()).await;
+    let address = relay.before(&server.url("rows"));
+    let opened = Database::open(&address, DatabaseOptions::default()).await;
+    let database = opened.expect("it answers");
+    let store = database.clone();
+    let batches = Batches::in_turn(&database.turnstile().apart(), 8, move |items: Vec<i32>| {
+        let store = store.clone();
+        async move {
+            let one = number(&store).await?;
+            Ok(items.into_iter().map(|item| item + one).collect())
+        }
+        .boxed()
+    });
+    assert_eq!(batches.write(1).await.expect("it answers"), 2);
+    // A statement outside of batches, which nobody watches.
+    let held = database.connection().await.expect("it answers");
+    relay.silent.send_replace(true);
+    // All wait for the server: the time goes on to the end of their patience.
+    pause();
+    let alone = async { query(&held, "SELECT 1", &[]).await };
+    let (failed, alone) = tokio::join!(batches.write(1), alone);
+    resume();
+    let failed = failed.expect_err("it hears nothing");
+    assert!(failed.is_absence(), "{failed:?}");
+    let alone = alone.expect_err("its connection ended, too");
+    assert!(alone.is_absence(), "{alone:?}");
+    drop(held);
+    let next = timeout(SECONDS, batches.write(2)).await;
+    let next = next.expect("it waits with a bound");
+    assert_eq!(next.expect("the second host answers"), 3);
+}
