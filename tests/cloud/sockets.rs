@@ -82,3 +82,33 @@ async fn sockets_on_every_replica_hear_the_same() {
         assert!(server.terminate().await.unwrap().success());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_for_a_socket_elsewhere_fails_its_job_with_a_sentence() {
+    let Some(fleet) = Fleet::start("pictures for sockets of other replicas").await else {
+        return;
+    };
+    let (api, worker) = tokio::join!(
+        fleet.replica_with("api", &["--role", "api"]),
+        fleet.replica_with("worker", &["--role", "worker"])
+    );
+    let mut socket = socket_at(&fleet, &api).await;
+    let graph = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 16, "height": 16, "batch_size": 1, "color": 255}},
+        "2": {"class_type": "SaveImageWebsocket", "inputs": {"images": ["1", 0]}},
+    });
+    let body = json!({"prompt": graph, "client_id": "c"});
+    let answer = fleet.send(&api, Request::post_json("/api/prompt", &body));
+    let answer = answer.await.json();
+    let prompt = answer["prompt_id"].as_str().unwrap();
+    let heard = socket.until(|message| message.kind() == "execution_error");
+    let heard = in_time(heard).await.unwrap();
+    let said = heard.last().unwrap().data()["exception_message"].clone();
+    assert!(said.as_str().unwrap().contains("reached nobody"), "{said}");
+    let history = fleet.get(&api, &format!("/api/history/{prompt}")).await;
+    let history = history.json();
+    assert_eq!(history[prompt]["status"]["status_str"], "error");
+    for server in [api, worker] {
+        assert!(server.terminate().await.unwrap().success());
+    }
+}

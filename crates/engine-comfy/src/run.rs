@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
                 News::Preview(preview) => self.sink().preview(preview),
                 News::Frame(node, png) => {
                     let taken = self.sink().frame(&node, png).await;
-                    taken.map_err(|_| RunError::Canceled(Some(node)))?;
+                    taken.map_err(|refused| refused.ends_run(node, None))?;
                 }
                 News::Line(node, line) => self.sink().text(&node, &line),
                 News::MayBeOver => may_be_over = true,

@@ -251,6 +251,11 @@ impl Changes for PgChanges {
             }));
         }
     }
+
+    fn has_others(&self) -> bool {
+        // Whoever knows the database may start one at any time.
+        true
+    }
 }
 
 #[cfg(test)]

@@ -84,6 +84,9 @@ pub trait Changes: Send + Sync + 'static {
 
     /// Passes on what a run of this replica reported, as far as [`Report::of`] makes something of it. Never waits.
     fn publish(&self, job: JobId, account: &AccountId, change: &JobChange);
+
+    /// Whether other replicas may share the store now.
+    fn has_others(&self) -> bool;
 }
 
 /// *Per process*: the changes of a store that one process at a time can have. There is no other replica, so nothing ever comes.
@@ -100,6 +103,10 @@ impl Changes for OneReplica {
     }
 
     fn publish(&self, _: JobId, _: &AccountId, _: &JobChange) {}
+
+    fn has_others(&self) -> bool {
+        false
+    }
 }
 
 impl Report {

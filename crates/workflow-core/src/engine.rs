@@ -147,10 +147,34 @@ pub enum CommitError {
     Store(#[source] BoxError),
 }
 
-/// A picture could not be handed on because nobody takes them any more.
+/// Why a picture that is shown and not kept was not handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody takes the pictures of this run any more")]
-pub struct FrameRefused;
+pub enum FrameRefused {
+    /// The claim does not count any more, and nobody takes the pictures of its run.
+    #[error("nobody takes the pictures of this run any more")]
+    Superseded,
+    /// Who waits for it follows another replica, or nobody waits.
+    #[error(
+        "the picture reached nobody: it is shown and not kept, and no client follows the job at the server that ran it; open the socket at a server that runs jobs, or keep the picture with SaveImage"
+    )]
+    NobodyHere,
+}
+
+impl FrameRefused {
+    /// How it ends the run of the node that made the picture.
+    #[must_use]
+    pub fn ends_run(self, node: NodeId, class: Option<String>) -> RunError {
+        match self {
+            Self::Superseded => RunError::Canceled(Some(node)),
+            Self::NobodyHere => RunError::Failed(JobError {
+                node_id: Some(node),
+                class_type: class,
+                exception_type: Some("ConnectionError".to_owned()),
+                ..JobError::new(JobErrorCode::NodeExecutionError, self.to_string())
+            }),
+        }
+    }
+}
 
 /// Executes graphs.
 ///
@@ -223,6 +247,7 @@ pub trait RunSink: Send + Sync {
     fn text(&self, node: &NodeId, line: &str);
 
     /// A finished picture (PNG) that is shown and not kept: in order, none left out; waits while the other side is busy.
+    /// Pictures do not travel between replicas: where others share the store, and may have the follower, somebody must follow here.
     async fn frame(&self, node: &NodeId, png: Bytes) -> Result<(), FrameRefused>;
 
     /// Makes an output durable and visible; answers it with its name.

@@ -274,9 +274,14 @@ impl Hub {
 
     /// Shows a finished picture of a run to everybody here who follows the job's account, and completes when the last of them
     /// has taken it or gone; at once if nobody follows. To followers of the job it is a preview.
-    pub async fn frame(&self, id: JobId, picture: Preview) {
+    ///
+    /// `false` if nobody here follows the job or its account, and somebody may at another replica, which gets no pictures.
+    pub async fn frame(&self, id: JobId, picture: Preview) -> bool {
         let pushed = {
             let mut topics = self.topics();
+            if !topics.is_followed(id) && self.changes.has_others() {
+                return false;
+            }
             topics.publish_live(id, JobChange::Preview(picture.clone()));
             let ring = topics.ring_of(id);
             ring.map(|ring| {
@@ -287,6 +292,7 @@ impl Hub {
         if let Some((ring, number)) = pushed {
             ring.taken(number).await;
         }
+        true
     }
 
     /// The latest snapshot of a run that is under way, if this replica knows it.
@@ -400,6 +406,15 @@ impl Topics {
     /// The account of a job, once it was told.
     fn account_of(&self, id: JobId) -> Option<&AccountId> {
         self.jobs.get(&id)?.account.as_ref()
+    }
+
+    /// Whether somebody here follows a job or its account.
+    fn is_followed(&self, id: JobId) -> bool {
+        let Some(topic) = self.jobs.get(&id) else {
+            return false;
+        };
+        let ring = topic.account.as_ref().and_then(|of| self.accounts.get(of));
+        topic.live.receiver_count() > 0 || ring.is_some_and(|ring| ring.is_followed())
     }
 
     /// The ring of a job's account: known once the job was published, which its claim is before anything of its run.

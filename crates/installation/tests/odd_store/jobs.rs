@@ -203,6 +203,10 @@ impl Changes for OddJobs {
             self.inner.changes.publish(job, account, change);
         }
     }
+
+    fn has_others(&self) -> bool {
+        self.inner.changes.has_others()
+    }
 }
 
 /// Lets one revision stand for those of its job directly before it.

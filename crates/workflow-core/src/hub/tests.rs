@@ -183,7 +183,7 @@ async fn a_finished_picture_waits_for_every_follower() {
     let mine = running(1, "a");
     publish(&hub, &mine);
     // Nobody follows: nobody is waited for.
-    hub.frame(mine.id, picture(0, 10)).await;
+    assert!(hub.frame(mine.id, picture(0, 10)).await);
     let mut one = hub.follow_account(&account("a"));
     let mut other = hub.follow_account(&account("a"));
     next(&mut one).await;
@@ -206,6 +206,27 @@ async fn a_finished_picture_waits_for_every_follower() {
     assert!(!showing.is_finished());
     drop(other);
     showing.await.expect("the maker goes on without who left");
+}
+
+#[tokio::test]
+async fn a_finished_picture_is_refused_where_its_follower_may_be_at_another_replica() {
+    let jobs = crate::MemoryJobs::new(asset_store::MemoryRecords::new());
+    let _other = jobs.of_another_replica();
+    let hub = Hub::over(Arc::new(jobs));
+    let mine = running(1, "a");
+    publish(&hub, &mine);
+    let _stranger = hub.follow_account(&account("b"));
+    assert!(!hub.frame(mine.id, picture(0, 10)).await);
+    let of_job = hub.follow(&account("a"), mine.id);
+    assert!(hub.frame(mine.id, picture(0, 10)).await);
+    drop(of_job);
+    assert!(!hub.frame(mine.id, picture(0, 10)).await);
+    let mut of_account = hub.follow_account(&account("a"));
+    next(&mut of_account).await;
+    let shown = hub.frame(mine.id, picture(7, 10));
+    let (shown, taken) = tokio::join!(shown, next(&mut of_account));
+    assert!(shown);
+    assert_eq!(taken, "frame 7");
 }
 
 #[test]

@@ -127,4 +127,8 @@ impl Changes for MemoryJobs {
             self.shared.changes.push(self.replica, job, account, kind);
         }
     }
+
+    fn has_others(&self) -> bool {
+        self.shared.changes.kept().replicas > 1
+    }
 }

@@ -397,15 +397,17 @@ impl RunSink for Sink {
             bytes: png,
         };
         if self.claim.is_lost() {
-            return Err(FrameRefused);
+            return Err(FrameRefused::Superseded);
         }
         let has_held = self.reported().held.is_some();
         if has_held {
             // It is shown directly, and must not overtake what was reported before.
             self.save_progress().await;
         }
-        self.ports.hub.frame(self.id, preview).await;
-        Ok(())
+        match self.ports.hub.frame(self.id, preview).await {
+            true => Ok(()),
+            false => Err(FrameRefused::NobodyHere),
+        }
     }
 
     async fn commit(&self, output: RunOutput) -> Result<JobOutput, CommitError> {

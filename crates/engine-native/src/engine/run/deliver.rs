@@ -76,10 +76,7 @@ impl Run {
             Delivered::File(node, Ok(file)) => self.nodes[node].files.push(file),
             Delivered::File(node, Err(error)) => return Err(self.uncommitted(node, &error)),
             Delivered::Frame(_, Ok(())) => {}
-            Delivered::Frame(node, Err(FrameRefused)) => {
-                let root = self.nodes[node].root.unwrap_or(node);
-                return Err(RunError::Canceled(Some(self.nodes[root].step.id.clone())));
-            }
+            Delivered::Frame(node, Err(refused)) => return Err(self.not_shown(node, refused)),
             Delivered::Twin(node, Ok(files)) => {
                 self.nodes[node].files = files;
                 self.release(node);

@@ -1,7 +1,7 @@
 //! How failures are told: always with the submitted node and its class, never with a path, an address or a secret.
 
 use serde_json::{Map, Value as Json};
-use workflow_core::{CommitError, JobError, JobErrorCode, NodeEvent, RunError};
+use workflow_core::{CommitError, FrameRefused, JobError, JobErrorCode, NodeEvent, RunError};
 
 use super::Run;
 use crate::NodeError;
@@ -77,6 +77,20 @@ impl Run {
             .announcer
             .tell(NodeEvent::Failed { node: id, inputs });
         RunError::Failed(failed)
+    }
+
+    /// How a run ends whose picture nobody took.
+    pub(super) fn not_shown(&mut self, node: usize, refused: FrameRefused) -> RunError {
+        let root = self.nodes[node].root.unwrap_or(node);
+        let step = &self.nodes[root].step;
+        let (id, class) = (step.id.clone(), step.definition.class.clone());
+        let ended = refused.ends_run(id.clone(), Some(class));
+        if let RunError::Failed(_) = ended {
+            let inputs = self.inputs_of(node);
+            let failed = NodeEvent::Failed { node: id, inputs };
+            self.shared.announcer.tell(failed);
+        }
+        ended
     }
 
     /// How a run ends in which nothing can go on: a cycle that no validator has seen.
