@@ -41,7 +41,8 @@ pub struct DatabaseLoad {
 /// **Contract.** All but the last answer from memory, or from one question to the system, and never wait for the store.
 #[async_trait]
 pub trait Health: Send + Sync + 'static {
-    /// Fails once nothing is written any more and only a restart can help.
+    /// Fails once nothing is written any more and only a restart can help, and while the clock of this machine is too wrong to judge
+    /// what others hold.
     fn writable(&self) -> Result<(), Unhealthy>;
 
     /// Fails while too little room is left to take in uploads.

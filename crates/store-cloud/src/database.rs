@@ -18,6 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::batch::Turnstile;
 use crate::migrations;
 use crate::schema::SCHEMA;
+use checks::Clocks;
 use connect::Hosts;
 use options::Address;
 
@@ -69,6 +70,7 @@ pub struct Database {
     pool: Pool,
     config: Config,
     hosts: Hosts,
+    clocks: Clocks,
     /// What batches of calls take one after the other.
     turnstile: Turnstile,
 }
@@ -118,9 +120,10 @@ impl Database {
             pool,
             config,
             hosts,
+            clocks: Clocks::new(options.clock),
             turnstile: Turnstile::over(connections),
         };
-        database.check_server(&place, options.clock).await?;
+        database.check_server(&place).await?;
         Ok(database)
     }
 

@@ -37,6 +37,10 @@ impl Turns for PgTurns {
         const TAKE: &str = "INSERT INTO turns AS t (work, holder, until) VALUES ($1, $2, $3)
             ON CONFLICT (work) DO UPDATE SET holder = excluded.holder, until = excluded.until
             WHERE t.holder = excluded.holder OR t.until <= $4";
+        if self.database.clocks_apart().is_some() {
+            // Another one's turn might seem over that is not.
+            return Ok(false);
+        }
         let taken = async {
             let connection = self.database.connection().await?;
             let (until, now) = (until.as_microsecond(), now.as_microsecond());
@@ -64,12 +68,14 @@ fn unavailable(error: DatabaseError) -> InstallationError {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
 
     use installation::contract::{self, Replica};
+    use jiff::SignedDuration;
 
     use super::*;
     use crate::link_keys::PgKeys;
-    use crate::testing;
+    use crate::{DatabaseOptions, testing};
 
     #[tokio::test]
     async fn turns_in_rows_keep_the_contract() {
@@ -98,5 +104,36 @@ mod tests {
             })
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn no_turn_is_taken_by_a_clock_that_went_wrong() {
+        static SECONDS: AtomicI64 = AtomicI64::new(0);
+        if !crate::testing::has_postgres() {
+            return;
+        }
+        let url = testing::fresh_database().await;
+        let options = DatabaseOptions {
+            clock: || Timestamp::now() + SignedDuration::from_secs(SECONDS.load(Ordering::Relaxed)),
+            ..DatabaseOptions::default()
+        };
+        let database = Database::open(&url, options)
+            .await
+            .expect("the clock is right");
+        let turns = PgTurns::new(database.clone());
+        let now = Timestamp::now();
+        let take = || turns.take(Work::Assets, now, now + SignedDuration::from_secs(60));
+        let compare = async |seconds| {
+            SECONDS.store(seconds, Ordering::Relaxed);
+            database.compare_clocks().await.expect("it answers");
+        };
+        compare(60).await;
+        assert!((59..=60).contains(&database.clocks_apart().expect("they are apart")));
+        assert!(!take().await.expect("it answers"));
+        compare(-60).await;
+        assert!(!take().await.expect("it answers"));
+        compare(4).await;
+        assert_eq!(database.clocks_apart(), None);
+        assert!(take().await.expect("it answers"));
     }
 }

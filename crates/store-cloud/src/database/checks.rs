@@ -1,4 +1,8 @@
-//! What a server must be before an installation trusts it: new enough, in session with us, and at the same time.
+//! What a server must be before an installation trusts it: new enough, in session with us, and at the same time; the last one for as
+//! long as the installation is open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use deadpool_postgres::Object;
 use jiff::{SignedDuration, Timestamp};
@@ -15,11 +19,7 @@ const MOST_APART: SignedDuration = SignedDuration::from_secs(5);
 
 impl Database {
     /// Checks the server over two connections.
-    pub(super) async fn check_server(
-        &self,
-        place: &str,
-        clock: fn() -> Timestamp,
-    ) -> Result<(), DatabaseOpenError> {
+    pub(super) async fn check_server(&self, place: &str) -> Result<(), DatabaseOpenError> {
         let first = self.connection().await;
         let first = first.map_err(|error| DatabaseOpenError::connecting(place, error))?;
         let version: u32 = value(&first, "SHOW server_version_num").await?;
@@ -31,13 +31,65 @@ impl Database {
         if is_pooled(&first, &second).await? {
             return Err(DatabaseOpenError::Pooler);
         }
-        let asked = clock();
+        match self.clocks.compare(&first).await? {
+            0 => Ok(()),
+            seconds => Err(DatabaseOpenError::ClocksApart { seconds }),
+        }
+    }
+
+    /// Compares the clocks again.
+    pub(crate) async fn compare_clocks(&self) -> Result<(), DatabaseError> {
+        let connection = self.connection().await?;
+        let before = self.clocks_apart();
+        self.clocks.compare(&connection).await?;
+        match (before, self.clocks_apart()) {
+            (None, Some(seconds)) => tracing::error!(
+                seconds,
+                "the clocks of this machine and of PostgreSQL are apart: nothing is taken over from other replicas; set both by NTP"
+            ),
+            (Some(_), None) => {
+                tracing::info!("the clocks of this machine and of PostgreSQL agree again")
+            }
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// How many seconds the clocks were apart when they were compared last, if that is too much: leases and turns of others must
+    /// not be judged by this one then.
+    pub(crate) fn clocks_apart(&self) -> Option<i64> {
+        let apart = self.clocks.apart.load(Ordering::Relaxed);
+        (apart != 0).then_some(apart)
+    }
+}
+
+/// Our clock beside the database's. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Clocks {
+    ours: fn() -> Timestamp,
+    /// In seconds; 0 where it is little enough.
+    apart: Arc<AtomicI64>,
+}
+
+impl Clocks {
+    pub(super) fn new(ours: fn() -> Timestamp) -> Self {
+        Self {
+            ours,
+            apart: Arc::default(),
+        }
+    }
+
+    /// How far they are apart, in seconds; 0 where it is little enough.
+    async fn compare(&self, connection: &Object) -> Result<i64, DatabaseError> {
+        let asked = (self.ours)();
         let micros = value(
-            &first,
+            connection,
             "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
         );
         let theirs = from_micros(micros.await?)?;
-        check_clocks(theirs, asked, clock())
+        let apart = seconds_apart(theirs, asked, (self.ours)());
+        self.apart.store(apart, Ordering::Relaxed);
+        Ok(apart)
     }
 }
 
@@ -60,19 +112,13 @@ async fn is_pooled(first: &Object, second: &Object) -> Result<bool, DatabaseOpen
 }
 
 /// Compares the database's clock with ours, which it was asked between.
-fn check_clocks(
-    theirs: Timestamp,
-    asked: Timestamp,
-    answered: Timestamp,
-) -> Result<(), DatabaseOpenError> {
+fn seconds_apart(theirs: Timestamp, asked: Timestamp, answered: Timestamp) -> i64 {
     let early = asked.duration_since(theirs);
     let late = theirs.duration_since(answered);
     let apart = early.max(late);
     match apart > MOST_APART {
-        true => Err(DatabaseOpenError::ClocksApart {
-            seconds: apart.as_secs(),
-        }),
-        false => Ok(()),
+        true => apart.as_secs(),
+        false => 0,
     }
 }
 
@@ -80,7 +126,7 @@ fn check_clocks(
 async fn value<T: std::str::FromStr>(
     connection: &Object,
     statement: &str,
-) -> Result<T, DatabaseOpenError>
+) -> Result<T, DatabaseError>
 where
     T::Err: std::error::Error + Send + Sync + 'static,
 {
@@ -92,7 +138,7 @@ where
         row.get(0)
     });
     let parsed = row.unwrap_or_default().parse::<T>();
-    parsed.map_err(|error| DatabaseError::Unreadable(error.into()).into())
+    parsed.map_err(|error| DatabaseError::Unreadable(error.into()))
 }
 
 #[cfg(test)]
@@ -102,16 +148,11 @@ mod tests {
     #[test]
     fn clocks_may_be_five_seconds_apart_whatever_the_way_takes() {
         let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).expect("in range");
-        let check = |theirs, asked, answered| {
-            let checked = check_clocks(at(theirs), at(asked), at(answered));
-            checked.map_err(|error| error.to_string())
-        };
-        assert_eq!(check(0, 0, 0), Ok(()));
-        assert_eq!(check(0, 5, 5), Ok(()));
-        assert_eq!(check(10, 0, 30), Ok(()));
-        for (theirs, asked, answered) in [(0, 60, 61), (61, 0, 1)] {
-            let refused = check(theirs, asked, answered).expect_err("they are apart");
-            assert!(refused.contains("60 s apart"), "{refused}");
-        }
+        let apart = |theirs, asked, answered| seconds_apart(at(theirs), at(asked), at(answered));
+        assert_eq!(apart(0, 0, 0), 0);
+        assert_eq!(apart(0, 5, 5), 0);
+        assert_eq!(apart(10, 0, 30), 0);
+        assert_eq!(apart(0, 60, 61), 60);
+        assert_eq!(apart(61, 0, 1), 60);
     }
 }

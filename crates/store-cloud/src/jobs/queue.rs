@@ -234,6 +234,10 @@ impl JobQueue for PgJobs {
         now: Timestamp,
     ) -> Result<Vec<Arc<Job>>, StoreError> {
         let mut all = Vec::new();
+        if self.shared.database.clocks_apart().is_some() {
+            // A lease might seem over that is not; a replica whose clock is right finds what lapsed.
+            return Ok(all);
+        }
         loop {
             let reaped = reap(&self.shared, queued_before, now).await;
             let (changed, is_more) = reaped.map_err(unavailable)?;

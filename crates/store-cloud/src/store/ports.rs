@@ -19,7 +19,8 @@ use super::statistics::Statistics;
 use crate::PgUserFiles;
 use crate::statements::query_opt;
 use crate::{
-    BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords, PgTurns, PgWebhooks,
+    BucketBlobs, Database, DatabaseError, DatabaseOpenError, PgAccounts, PgKeys, PgRecords,
+    PgTurns, PgWebhooks,
 };
 #[cfg(feature = "router")]
 use crate::{PgCalls, PgPublishedModels, PgQuota};
@@ -27,7 +28,7 @@ use crate::{PgCalls, PgPublishedModels, PgQuota};
 use crate::{PgChanges, PgDeployments, PgJobs};
 
 /// The health of an installation that others care for. A database or a bucket that does not answer now may answer the next
-/// request, so nothing here asks for a restart.
+/// request, so nothing here asks for a restart. A clock that is wrong may be set right.
 #[derive(Debug)]
 struct Remote {
     database: Database,
@@ -116,7 +117,10 @@ pub(super) async fn installation(
 #[async_trait]
 impl Health for Remote {
     fn writable(&self) -> Result<(), Unhealthy> {
-        Ok(())
+        match self.database.clocks_apart() {
+            Some(seconds) => Err(Unhealthy(DatabaseOpenError::ClocksApart { seconds }.into())),
+            None => Ok(()),
+        }
     }
 
     fn room(&self) -> Result<(), Unhealthy> {

@@ -1,4 +1,4 @@
-//! What the database says of itself, read once in a while for metrics.
+//! What the database says of itself, read once in a while for metrics, and its clock, for what goes by the time.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -69,6 +69,9 @@ async fn follow(shared: Weak<Shared>) {
             .inspect_err(|error| {
                 tracing::debug!(%error, "the statistics of the database could not be read");
             });
+        if let Err(error) = database.watched().watch(database.compare_clocks()).await {
+            tracing::debug!(%error, "the database did not tell its time");
+        }
         *shared.latest.lock().unwrap_or_else(PoisonError::into_inner) = load.ok();
         drop(shared);
         tokio::time::sleep(INTERVAL).await;
