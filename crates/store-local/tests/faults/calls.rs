@@ -3,7 +3,7 @@
 use super::*;
 
 /// What every generation of these tests is held under.
-fn lease() -> Lease {
+pub(super) fn lease() -> Lease {
     Lease {
         owner: OwnerId(Uuid::from_u128(1)),
         lasts: std::time::Duration::from_secs(30),
@@ -11,7 +11,7 @@ fn lease() -> Lease {
 }
 
 /// A generation under way whose key is claimed.
-async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
+pub(super) async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
     let now = Timestamp::from_second(1_790_000_000).expect("in range");
     let acme: AccountId = "acme".parse().expect("a valid name");
     let account = Account::new(acme.clone(), (&acme).into(), now);

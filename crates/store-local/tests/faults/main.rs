@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 mod calls;
 
+use calls::{dispatched, lease};
+
 fn store() -> (TempDir, Store) {
     let root = tempfile::tempdir().expect("a temporary directory");
     let store = Store::open(root.path()).expect("a fresh store");

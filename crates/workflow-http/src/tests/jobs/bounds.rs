@@ -55,7 +55,7 @@ async fn an_account_stores_no_more_bytes_than_its_tier_says() {
     let server = Rig::new().server(small, |_| {});
     server.upload("a", &"a".repeat(900)).await;
     let parts = [("content_type", "image/png"), ("file_path", "b")];
-    let (kind, body) = super::harness::form(&parts, Some(&"b".repeat(101)));
+    let (kind, body) = crate::tests::harness::form(&parts, Some(&"b".repeat(101)));
     let headers = [("content-type", kind.as_str())];
     let upload = server.send(http::Method::POST, "/api/v2/assets", &headers, body);
     let details = upload.await.is_error(413, "storage_quota_exceeded");
