@@ -216,3 +216,50 @@ impl Address {
         request.send(self.host).await.unwrap()
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_one_family_serves_as_well_and_shows_how_its_store_is() {
+    let Some(fleet) = Fleet::start("servers of one family in the cloud").await else {
+        return;
+    };
+    let keys = BUCKET_KEYS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for (program, target) in [
+        ("workflow-server", "/api/v2/jobs"),
+        ("router-server", "/v1/models"),
+    ] {
+        let flags = ["--require-credentials".to_owned()].into_iter();
+        let flags = flags.chain(fleet.place.clone());
+        let launch = Launch {
+            arguments: flags.map(Into::into).collect(),
+            variables: keys.to_vec(),
+            log: Some(fleet.log_of(program)),
+            ..Launch::of(program)
+        };
+        let started = Server::launch(&fleet.data_of(program), &launch).await;
+        let server = started.unwrap_or_else(|error| panic!("{error}: {}", fleet.log(program)));
+        let ready = server.send(&Request::get("/ready")).await.unwrap();
+        assert_eq!(ready.status, 200, "{program}: {}", ready.text());
+        // The account and its key are those of the installation.
+        fleet.get(&server, target).await;
+        // What the database says of itself is read beside.
+        let shown = in_time(async {
+            loop {
+                let metrics = server.send(&Request::get("/metrics")).await.unwrap();
+                if metrics.text().contains("\neasel_store_log_bytes") {
+                    return metrics.text();
+                }
+            }
+        });
+        let shown = shown.await;
+        for metric in [
+            "easel_store_connections_used ",
+            "easel_store_connections_idle ",
+            "easel_store_connections_waiting ",
+            "easel_store_dead_rows{table=\"jobs\"} ",
+        ] {
+            let line = format!("\n{metric}");
+            assert!(shown.contains(&line), "{program}: {metric}\n{shown}");
+        }
+        assert!(server.terminate().await.unwrap().success());
+    }
+}
