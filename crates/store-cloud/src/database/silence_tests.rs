@@ -81,9 +81,8 @@ async fn a_host_that_takes_connections_and_says_nothing_is_passed_over() {
     let database = opened.expect("the second host answers");
     assert_eq!(number(&database).await.expect("it answers"), 1);
     let listening = timeout(SECONDS, database.listener()).await;
-    listening
-        .expect("it waits with a bound")
-        .expect("it answers");
+    let listening = listening.expect("it waits with a bound");
+    assert!(listening.is_ok());
 }
 
 #[tokio::test]
