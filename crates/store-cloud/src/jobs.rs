@@ -1,6 +1,6 @@
 //! Jobs and their queue in rows, for any number of replicas.
 //!
-//! Submissions, claims and saves that arrive together are one transaction each. Rows are locked in one order: of jobs by their
+//! Submissions, claims and saves that arrive together are one transaction each, and looks that are the same are one. Rows are locked in one order: of jobs by their
 //! ids, or of accounts that jobs enter; then what accounts have stored, counters of names, and the turns of accounts.
 
 mod claim;
@@ -29,8 +29,8 @@ use futures_util::FutureExt;
 use jiff::Timestamp;
 use tokio_postgres::error::SqlState;
 use workflow_core::{
-    Claim, ClaimRequest, InsertJob, InsertJobOutcome, Job, JobBody, JobId, JobLog, JobQuery,
-    JobStore, SaveJob, SaveOutcome, StoreError,
+    Claim, ClaimRequest, Demand, InsertJob, InsertJobOutcome, Job, JobBody, JobId, JobLog,
+    JobQuery, JobStore, SaveJob, SaveOutcome, StoreError,
 };
 
 use crate::changes::PgChanges;
@@ -48,6 +48,8 @@ pub struct PgJobs {
     inserts: Together<(InsertJob, Timestamp), InsertJobOutcome>,
     claims: Together<(ClaimRequest, Timestamp), Option<Claim>>,
     saves: Together<SaveJob, SaveOutcome>,
+    demands: Together<Timestamp, Demand>,
+    positions: Together<(AccountId, JobId), Option<u64>>,
 }
 
 /// What every operation needs.
@@ -81,6 +83,12 @@ impl PgJobs {
             }),
             saves: Together::start(&shared, 128, |store, items| {
                 async move { save::save(&store, items).await }.boxed()
+            }),
+            demands: Together::start(&shared, 1_024, |store, items| {
+                async move { queue::demands(&store, items).await }.boxed()
+            }),
+            positions: Together::start(&shared, 128, |store, items| {
+                async move { queue::positions(&store, items).await }.boxed()
             }),
             shared,
         }

@@ -1,12 +1,13 @@
 //! The queue of jobs: who waits, whose claim counts, what is overdue.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::{AccountId, lapses_at};
 use async_trait::async_trait;
 use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use workflow_core::{
     Claim, ClaimRequest, Demand, Epoch, Job, JobId, JobQueue, LeaseNews, QueueDepth, RequirementId,
@@ -24,17 +25,30 @@ use crate::statements::{execute, query};
 /// How many jobs lapse in one transaction.
 const TOGETHER: i64 = 500;
 
-async fn demand(store: &Shared, now: Timestamp) -> Result<Demand, DatabaseError> {
+/// How many jobs are counted behind another one before those ahead of it are.
+const FEW_BEHIND: i64 = 256;
+
+/// Looks at what waits, once for all who ask: the look begins after the last of them asked.
+pub(super) async fn demands(
+    store: &Shared,
+    asked: Vec<Timestamp>,
+) -> Result<Vec<Demand>, DatabaseError> {
+    let now = asked.iter().max().copied().unwrap_or_default();
     let connection = store.database.connection().await?;
-    let sets = looks::waiting(store, &connection).await?;
     let sql = "SELECT worker FROM job_workers WHERE until > $1";
-    let workers = query(&connection, sql, &[&now.as_microsecond()]).await?;
+    let now = now.as_microsecond();
+    let now: [&(dyn ToSql + Sync); 1] = [&now];
+    let (sets, workers) = tokio::try_join!(
+        looks::waiting(store, &connection),
+        query(&connection, sql, &now),
+    )?;
     let workers = workers.iter().map(|row| Ok(WorkerId(row.try_get(0)?)));
     let workers: Result<HashSet<WorkerId>, DatabaseError> = workers.collect();
-    Ok(Demand {
+    let demand = Demand {
         sets: sets.into_values().collect(),
         workers: Arc::new(workers?),
-    })
+    };
+    Ok(vec![demand; asked.len()])
 }
 
 async fn renew(
@@ -124,12 +138,12 @@ async fn reap(
     Ok((changed.collect(), is_more))
 }
 
-/// The rule of [`workflow_core::FairQueue::position`], over rows.
-async fn position(
+/// The rule of [`workflow_core::FairQueue::position`], over rows. A job that was submitted just now has few behind it: those are
+/// counted first, and those ahead of it only if they are many.
+pub(super) async fn positions(
     store: &Shared,
-    account: &AccountId,
-    id: JobId,
-) -> Result<Option<u64>, DatabaseError> {
+    asked: Vec<(AccountId, JobId)>,
+) -> Result<Vec<Option<u64>>, DatabaseError> {
     let sql = "WITH sets AS MATERIALIZED (
             SELECT s.requirements FROM requirement_sets AS s CROSS JOIN LATERAL (
                 SELECT 1 FROM job_queue AS q WHERE q.requirements = s.requirements
@@ -143,21 +157,41 @@ async fn position(
                 ) AS h
             )) AS turn
             FROM job_turns AS t JOIN job_accounts AS a USING (account) WHERE a.entered > t.departed
+        ), asked AS MATERIALIZED (
+            SELECT j.id, j.number, turns.account, turns.turn, turns.queued, (
+                SELECT count(*) FROM (
+                    SELECT 1 FROM sets JOIN job_queue AS q USING (requirements)
+                    WHERE q.account = j.account AND q.number > j.number LIMIT $3
+                ) AS few
+            ) AS behind
+            FROM unnest($1::uuid[], $2::text[]) AS n (id, account)
+            JOIN jobs AS j ON j.id = n.id AND j.account = n.account
+            JOIN turns ON turns.account = j.account WHERE j.status = 'queued'
         ), mine AS MATERIALIZED (
-            SELECT turns.account, turns.turn, (
+            SELECT id, account, turn, CASE WHEN behind < $3 THEN greatest(queued - behind - 1, 0) ELSE (
                 SELECT count(*) FROM sets JOIN job_queue AS q USING (requirements)
-                WHERE q.account = j.account AND q.number < j.number
-            ) AS ahead
-            FROM jobs AS j JOIN turns USING (account) WHERE j.id = $1 AND j.account = $2 AND j.status = 'queued'
+                WHERE q.account = asked.account AND q.number < asked.number
+            ) END AS ahead
+            FROM asked
         )
-        SELECT (mine.ahead + coalesce((
+        SELECT mine.id, mine.account, (mine.ahead + coalesce((
             SELECT sum(least(o.queued, mine.ahead + ((o.turn, o.account) < (mine.turn, mine.account))::integer))
             FROM turns AS o WHERE o.account <> mine.account
         ), 0))::bigint FROM mine";
+    let (ids, accounts): (Vec<Uuid>, Vec<&str>) = asked
+        .iter()
+        .map(|(account, id)| (id.0, account.as_str()))
+        .unzip();
     let connection = store.database.connection().await?;
-    let found = query(&connection, sql, &[&id.0, &account.as_str()]).await?;
-    let position = found.first().map(|row| unsigned(row.try_get(0)?));
-    position.transpose()
+    let found = query(&connection, sql, &[&ids, &accounts, &FEW_BEHIND]).await?;
+    let mut places = HashMap::with_capacity(found.len());
+    for row in &found {
+        let (id, account): (Uuid, &str) = (row.try_get(0)?, row.try_get(1)?);
+        places.insert((id, account), unsigned(row.try_get(2)?)?);
+    }
+    let positions = ids.iter().zip(&accounts);
+    let positions = positions.map(|(id, account)| places.get(&(*id, *account)).copied());
+    Ok(positions.collect())
 }
 
 /// How many jobs are counted.
@@ -205,7 +239,7 @@ async fn depth(store: &Shared) -> Result<QueueDepth, DatabaseError> {
 #[async_trait]
 impl JobQueue for PgJobs {
     async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError> {
-        demand(&self.shared, now).await.map_err(unavailable)
+        self.demands.write(now).await
     }
 
     async fn claim(
@@ -249,8 +283,7 @@ impl JobQueue for PgJobs {
     }
 
     async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
-        let position = position(&self.shared, account, id).await;
-        position.map_err(unavailable)
+        self.positions.write((account.clone(), id)).await
     }
 
     async fn waiting(&self, sets: &HashSet<RequirementId>) -> Result<WaitingJobs, StoreError> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use accounts::AccountId;
 use asset_store::{AssetId, AssetRecords, BlobHash, KeyClaim};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use trace_context::TraceContext;
 use uuid::Uuid;
@@ -221,4 +222,29 @@ async fn what_cannot_be_written_fails_alone() {
         .iter()
         .map(|saved| matches!(saved, Ok(SaveOutcome::Saved(_))));
     assert_eq!(is_saved.collect::<Vec<_>>(), [true, false, true, true]);
+}
+
+/// Ones near the end of the queue, whose place follows from what is behind them, and ones far from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn places_that_are_asked_for_together_are_those_of_each() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let jobs = jobs(&testing::database().await);
+    let ids: Vec<JobId> = (1..=300).map(|n| JobId(Uuid::from_u128(n))).collect();
+    for n in 1..=300 {
+        let inserted = jobs.insert(submission(n), at(0)).await;
+        inserted.expect("the store answers");
+    }
+    let (acme, other) = (acme(), "other".parse::<AccountId>().expect("a valid name"));
+    let asked = ids
+        .iter()
+        .flat_map(|id| [jobs.position(&acme, *id), jobs.position(&other, *id)]);
+    let places = join_all(asked).await;
+    let places: Vec<Option<u64>> = places
+        .into_iter()
+        .map(|place| place.expect("an answer"))
+        .collect();
+    let expected = (0..300).flat_map(|n| [Some(n), None]);
+    assert_eq!(places, expected.collect::<Vec<_>>());
 }
