@@ -1,17 +1,17 @@
 //! What jobs make: rows of the job, records of the account and holds, in one transaction.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use accounts::AccountId;
-use asset_store::{AssetQuery, FilePath};
+use asset_store::FilePath;
 use deadpool_postgres::Transaction;
-use workflow_core::{Job, JobId, JobOutput, NewOutput, OutputName, SaveJob};
+use workflow_core::{Job, JobId, NewOutput, OutputName, SaveJob};
 
 use super::rows::Row;
 use super::save::NextState;
 use super::{documents, records};
 use crate::DatabaseError;
-use crate::records::rows::{find, lock_accounts, next_number};
+use crate::records::rows::{lock_accounts, next_numbers, taken};
 use crate::statements::{execute, whole};
 
 /// The names that a transaction gives to outputs, and the bytes that they take.
@@ -51,40 +51,87 @@ impl Names {
         self.stored_bytes.get(account).copied().unwrap_or(0)
     }
 
-    /// An output with its name: a counted one is the next that no live record of the account has.
-    pub(super) async fn named(
+    /// Counts the bytes of an output that will be kept.
+    pub(super) fn count(&mut self, account: &AccountId, output: &NewOutput) {
+        *self.stored_bytes.entry(account.clone()).or_default() += output.size_bytes;
+    }
+
+    /// The names of outputs that will be kept, in their order. Usually this is one change for each counter and one look for all of
+    /// them.
+    pub(super) async fn give(
         &mut self,
         transaction: &Transaction<'_>,
-        job: &Job,
-        output: NewOutput,
-    ) -> Result<JobOutput, DatabaseError> {
-        let account = &job.account;
-        let path = loop {
-            let number = match &output.name {
-                OutputName::Counted { counter, .. } => {
-                    next_number(transaction, account, counter).await?
+        outputs: &[(&Job, &NewOutput)],
+    ) -> Result<Vec<FilePath>, DatabaseError> {
+        let mut paths = vec![None; outputs.len()];
+        let mut counted: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+        for (place, (job, output)) in outputs.iter().enumerate() {
+            if let OutputName::Counted { counter, .. } = &output.name {
+                let of_counter = counted.entry((job.account.as_str(), counter));
+                of_counter.or_default().push(place);
+            } else {
+                let path = path(output, 0);
+                self.given.insert((job.account.clone(), path.clone()));
+                paths[place] = Some(path);
+            }
+        }
+        let asked = counted.iter();
+        let asked = asked.map(|((account, counter), of)| (*account, *counter, whole(of.len())));
+        let first = next_numbers(transaction, &asked.collect::<Vec<_>>()).await?;
+        let mut wanted = Vec::new();
+        for (of, first) in counted.values().zip(&first) {
+            for (place, number) in of.iter().zip(*first..) {
+                let (job, output) = outputs[*place];
+                wanted.push((&job.account, path(output, number), job.updated_at));
+            }
+        }
+        let taken = taken(transaction, &wanted).await?;
+        // Of each counter: numbers that are not used up, and whether the look was for the next of them.
+        let mut left = HashMap::new();
+        for ((counter, of), first) in counted.iter().zip(first) {
+            left.insert(*counter, (first..first + of.len() as u64, true));
+        }
+        // In their order, in which they avoid each other's names.
+        for (place, (job, output)) in outputs.iter().enumerate() {
+            let OutputName::Counted { counter, .. } = &output.name else {
+                continue;
+            };
+            let counter = (job.account.as_str(), counter.as_str());
+            let (numbers, is_looked_up) = left.get_mut(&counter).expect("it was counted");
+            paths[place] = loop {
+                let number = match numbers.next() {
+                    Some(number) => number,
+                    None => next_numbers(transaction, &[(counter.0, counter.1, 1)]).await?[0],
+                };
+                let path = path(output, number);
+                let name = (job.account.clone(), path);
+                let is_taken = match *is_looked_up {
+                    true => taken.contains(&name),
+                    false => is_taken(transaction, job, &name.1).await?,
+                };
+                if !is_taken && self.given.insert(name.clone()) {
+                    break Some(name.1);
                 }
-                OutputName::Fixed(_) => 0,
+                // From here on the numbers are those of other outputs, so that outputs keep their order.
+                *is_looked_up = false;
             };
-            let path = output.name.path(number);
-            let path = path.expect("a sink refuses a name that is no path");
-            let given = (account.clone(), path);
-            if number == 0 {
-                break given;
-            }
-            let is_taken = self.given.contains(&given) || {
-                let query = AssetQuery::Path(given.1.clone());
-                let found = find(transaction, account, &query, job.updated_at).await?;
-                found.is_some()
-            };
-            if !is_taken {
-                break given;
-            }
-        };
-        *self.stored_bytes.entry(account.clone()).or_default() += output.size_bytes;
-        self.given.insert(path.clone());
-        Ok(output.committed(path.1))
+        }
+        Ok(paths.into_iter().flatten().collect())
     }
+}
+
+fn path(output: &NewOutput, number: u64) -> FilePath {
+    let path = output.name.path(number);
+    path.expect("a sink refuses a name that is no path")
+}
+
+async fn is_taken(
+    transaction: &Transaction<'_>,
+    job: &Job,
+    path: &FilePath,
+) -> Result<bool, DatabaseError> {
+    let wanted = [(&job.account, path.clone(), job.updated_at)];
+    Ok(!taken(transaction, &wanted).await?.is_empty())
 }
 
 /// Keeps the new outputs of jobs, the last ones of each, and makes their records.

@@ -8,7 +8,9 @@ use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use uuid::Uuid;
 use webhooks::EventKind;
-use workflow_core::{Durability, Job, JobLog, JobOutput, JobStatus, Report, SaveJob, SaveOutcome};
+use workflow_core::{
+    Durability, Job, JobLog, JobOutput, JobStatus, NewOutput, Report, SaveJob, SaveOutcome,
+};
 
 use super::facts::publish;
 use super::insert::enqueue;
@@ -121,31 +123,56 @@ pub(super) async fn save(
     ids.dedup();
     let mut known = rows::lock(&transaction, &ids).await?;
     let mut names = Names::of(&transaction, &saves, &known).await?;
-    let (mut outcomes, mut next) = (Vec::new(), Vec::new());
+    // The next states without their new outputs, and these.
+    let (mut outcomes, mut next, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for save in saves {
         let row = known.get(&save.job.id);
         let Some(row) = row.filter(|row| save.follows(&row.job)) else {
-            outcomes.push(SaveOutcome::Conflict);
+            outcomes.push(Some(SaveOutcome::Conflict));
             continue;
         };
         if save.exceeds(names.stored_bytes(&save.job.account), row.stored_bytes) {
-            outcomes.push(SaveOutcome::QuotaExceeded);
+            outcomes.push(Some(SaveOutcome::QuotaExceeded));
             continue;
         }
-        let mut state = NextState::of(row, save.job);
+        let mut outputs: Vec<NewOutput> = Vec::new();
         for output in save.outputs {
-            if !state.row.job.has(&output) {
-                let output = names.named(&transaction, &state.row.job, output).await?;
-                state.row.job.outputs.push(output);
-                state.new_outputs += 1;
+            let is_same = |other: &NewOutput| {
+                (&other.node_id, other.index) == (&output.node_id, output.index)
+            };
+            if !save.job.has(&output) && !outputs.iter().any(is_same) {
+                names.count(&save.job.account, &output);
+                outputs.push(output);
             }
         }
+        let mut state = NextState::of(row, save.job);
         state.log = save.log;
         state.reports = save.reports;
         known.insert(state.row.job.id, state.row.clone());
-        outcomes.push(SaveOutcome::Saved(Arc::new(state.row.job.clone())));
+        outcomes.push(None);
         next.push(state);
+        new.push(outputs);
     }
+    let unnamed = next.iter().zip(&new);
+    let unnamed =
+        unnamed.flat_map(|(state, outputs)| outputs.iter().map(|output| (&state.row.job, output)));
+    let unnamed: Vec<(&Job, &NewOutput)> = unnamed.collect();
+    let mut paths = names.give(&transaction, &unnamed).await?.into_iter();
+    for (state, outputs) in next.iter_mut().zip(new) {
+        state.new_outputs = outputs.len();
+        let named = outputs.into_iter().zip(&mut paths);
+        let named = named.map(|(output, path)| output.committed(path));
+        state.row.job.outputs.extend(named);
+    }
+    let mut saved = next.iter();
+    let outcomes = outcomes.into_iter().map(|refused| match refused {
+        Some(refused) => refused,
+        None => {
+            let saved = saved.next().expect("one for each that is saved");
+            SaveOutcome::Saved(Arc::new(saved.row.job.clone()))
+        }
+    });
+    let outcomes = outcomes.collect();
     put(store, &transaction, &next).await?;
     transaction.commit().await?;
     if !next.is_empty() {

@@ -3,7 +3,7 @@
 //! A transaction that makes or deletes records, or counts outputs, first locks the stored bytes of all its accounts
 //! ([`lock_accounts`]), after the rows of jobs and those of credits; then single records, in the order of their ids.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use accounts::AccountId;
 use asset_store::{Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold, KeptAsset};
@@ -226,20 +226,62 @@ pub(crate) async fn release(
     Ok(())
 }
 
-/// The next number of a counted name of an account, from 1. The account is locked.
-pub(crate) async fn next_number(
+/// The next numbers of counted names of accounts, from 1: the first of as many as are asked for of each. The accounts are locked.
+/// No counter is asked for twice.
+pub(crate) async fn next_numbers(
     rows: &Transaction<'_>,
-    account: &AccountId,
-    counter: &str,
-) -> Result<u64, DatabaseError> {
-    let row = query_opt(
+    asked: &[(&str, &str, i64)],
+) -> Result<Vec<u64>, DatabaseError> {
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let accounts: Vec<&str> = asked.iter().map(|(account, ..)| *account).collect();
+    let counters: Vec<&str> = asked.iter().map(|(_, counter, _)| *counter).collect();
+    let counts: Vec<i64> = asked.iter().map(|(.., count)| *count).collect();
+    let found = query(
         rows,
-        "INSERT INTO output_counters (account, counter, number) VALUES ($1, $2, 1)
-         ON CONFLICT (account, counter) DO UPDATE SET number = output_counters.number + 1 RETURNING number",
-        &[&account.as_str(), &counter],
+        "INSERT INTO output_counters (account, counter, number) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
+         ON CONFLICT (account, counter) DO UPDATE SET number = output_counters.number + excluded.number
+         RETURNING account, counter, number",
+        &[&accounts, &counters, &counts],
     )
     .await?;
-    row.map_or(Ok(0), |row| unsigned(row.get(0)))
+    let mut last: HashMap<(&str, &str), i64> = HashMap::with_capacity(found.len());
+    for row in &found {
+        last.insert((row.get(0), row.get(1)), row.get(2));
+    }
+    let first = asked.iter().map(|(account, counter, count)| {
+        let last = last.get(&(*account, *counter)).copied();
+        unsigned(last.unwrap_or_default() - count + 1)
+    });
+    first.collect()
+}
+
+/// Those of these names of accounts that a live record has at the time that stands beside each.
+pub(crate) async fn taken(
+    rows: &impl GenericClient,
+    names: &[(&AccountId, FilePath, Timestamp)],
+) -> Result<HashSet<(AccountId, FilePath)>, DatabaseError> {
+    if names.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let accounts: Vec<&str> = names.iter().map(|(account, ..)| account.as_str()).collect();
+    let paths: Vec<&str> = names.iter().map(|(_, path, _)| path.as_str()).collect();
+    let times: Vec<i64> = names.iter().map(|(.., at)| at.as_microsecond()).collect();
+    let found = query(
+        rows,
+        "SELECT n.account, n.path FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n (account, path, at)
+         CROSS JOIN LATERAL (
+            SELECT FROM assets AS a WHERE a.account = n.account AND a.file_path = n.path
+                AND (a.expires_at IS NULL OR a.expires_at > n.at) LIMIT 1
+         ) AS a",
+        &[&accounts, &paths, &times],
+    )
+    .await?;
+    let taken = found
+        .iter()
+        .map(|row| Ok((parse(row.get(0))?, parse(row.get(1))?)));
+    taken.collect()
 }
 
 /// A live record by id.

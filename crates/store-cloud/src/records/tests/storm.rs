@@ -63,7 +63,7 @@ async fn end(store: &PgRecords, job: Uuid, outputs: Vec<Asset>) -> Result<(), Da
     let accounts: Vec<_> = outputs.iter().map(|output| &output.account).collect();
     rows::lock_accounts(&rows, &accounts).await?;
     for account in accounts {
-        rows::next_number(&rows, account, "ComfyUI").await?;
+        rows::next_numbers(&rows, &[(account.as_str(), "ComfyUI", 1)]).await?;
     }
     let records: Vec<_> = outputs
         .iter()
@@ -207,11 +207,14 @@ async fn what_a_job_only_showed_is_not_listed() {
         // A repeated output is the same one.
         rows::put(&rows, &records).await.expect("it answers");
     }
-    let numbers = [
-        rows::next_number(&rows, &AccountId::local(), "a").await,
-        rows::next_number(&rows, &AccountId::local(), "a").await,
-    ];
-    assert_eq!(numbers.map(|number| number.expect("it answers")), [1, 2]);
+    let mut first = Vec::new();
+    for asked in [vec![("a", 3)], vec![("b", 1), ("a", 1)], vec![]] {
+        let asked = asked.into_iter();
+        let asked = asked.map(|(counter, count)| ("local", counter, count));
+        let numbers = rows::next_numbers(&rows, &asked.collect::<Vec<_>>()).await;
+        first.push(numbers.expect("it answers"));
+    }
+    assert_eq!(first, [vec![1], vec![1, 4], vec![]]);
     rows::add_stored(
         &rows,
         &[(&AccountId::local(), 5), (&AccountId::local(), -2)],
