@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use crate::bucket::{blob_error, is_absent, is_out_of_range};
 use crate::{Bucket, Database};
+use ages::Puts;
 use spool::Spool;
 use transfer::Transfer;
 use writer::Writer;
@@ -65,6 +66,7 @@ pub struct BucketBlobs {
 struct Shared {
     bucket: Bucket,
     database: Database,
+    puts: Puts,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     spool: Spool,
     uploads: Semaphore,
@@ -84,6 +86,9 @@ impl Default for BlobOptions {
 
 impl BucketBlobs {
     /// The blobs of this bucket. The database has a row with the age of each; `clock` is the time that goes into it.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     #[must_use]
     pub fn new(
         bucket: Bucket,
@@ -94,6 +99,7 @@ impl BucketBlobs {
         Self {
             shared: Arc::new(Shared {
                 bucket,
+                puts: Puts::start(&database),
                 database,
                 clock: Box::new(clock),
                 spool: Spool::new(options),

@@ -1,12 +1,17 @@
-//! The rows of blobs: when each was last put or touched.
+//! The rows of blobs: when each was last put or touched. Those of blobs that are put at the same time are written together.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use asset_store::{BlobError, BlobHash};
 use deadpool_postgres::{GenericClient, Transaction};
+use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::columns::from_micros;
+use crate::batch::Batches;
+use crate::columns::{from_micros, hash as read_hash};
+use crate::statements::{Values, prepare};
+use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
 /// How long the row of a put that failed stays: far longer than any put takes.
@@ -17,38 +22,120 @@ const FAILED_PUTS_STAY: SignedDuration = SignedDuration::from_hours(7 * 24);
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(250);
 
-const KEEP: &str = "INSERT INTO blob_ages (hash, touched_at, placed) VALUES ($1, $2, $3) \
+const KEEP: &str = "INSERT INTO blob_ages (hash, touched_at, placed) VALUES ($1, $2, true) \
+    ON CONFLICT (hash) DO UPDATE SET touched_at = greatest(blob_ages.touched_at, excluded.touched_at), placed = true";
+
+/// Keeps blobs that are put. A row that was there before tells so: no transaction has locked one that is new.
+const KEEP_ALL: &str = "INSERT INTO blob_ages (hash, touched_at, placed) \
+    SELECT hash, max(touched_at), bool_or(placed) FROM unnest($1::bytea[], $2::bigint[], $3::boolean[]) \
+        AS n (hash, touched_at, placed) GROUP BY hash ORDER BY hash \
     ON CONFLICT (hash) DO UPDATE SET \
     touched_at = greatest(blob_ages.touched_at, excluded.touched_at), \
     placed = blob_ages.placed OR excluded.placed \
-    RETURNING placed";
+    RETURNING hash, placed, xmax <> 0";
 
-impl Database {
+/// How many rows are written together.
+const TOGETHER: usize = 64;
+
+/// A blob that is put.
+#[derive(Clone, Copy)]
+struct Put {
+    hash: BlobHash,
+    now: Timestamp,
+    /// Whether it is whole in the bucket now; else it is about to be put.
+    placed: bool,
+}
+
+/// The rows of blobs that are put.
+pub(super) struct Puts(Batches<Put, bool>);
+
+impl Puts {
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub(super) fn start(database: &Database) -> Self {
+        let database = database.clone();
+        Self(Batches::start(TOGETHER, move |puts| {
+            let database = database.clone();
+            async move { put_rows(&database, &puts).await }.boxed()
+        }))
+    }
+
     /// Keeps a blob that is about to be put from being deleted; whether it was whole in the bucket before.
-    pub(super) async fn announce_blob(
+    pub(super) async fn announce(
         &self,
         hash: &BlobHash,
         now: Timestamp,
     ) -> Result<bool, BlobError> {
-        self.keep_row(hash, now, false).await
+        self.write(hash, now, false).await
     }
 
-    /// Remembers a blob that is whole in the bucket.
-    pub(super) async fn keep_blob(&self, hash: &BlobHash, now: Timestamp) -> Result<(), BlobError> {
-        self.keep_row(hash, now, true).await.map(drop)
+    /// Remembers that a blob that was announced is whole in the bucket.
+    pub(super) async fn placed(&self, hash: &BlobHash, now: Timestamp) -> Result<(), BlobError> {
+        self.write(hash, now, true).await.map(drop)
     }
 
-    async fn keep_row(
+    async fn write(
         &self,
         hash: &BlobHash,
         now: Timestamp,
         placed: bool,
     ) -> Result<bool, BlobError> {
+        let put = Put {
+            hash: *hash,
+            now,
+            placed,
+        };
+        let mut tries = 1..TRIES;
+        loop {
+            match self.0.write(put).await {
+                Err(error) if error.is_absence() && tries.next().is_some() => {}
+                kept => return kept.map_err(failed),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Writes rows of blobs that are put; of each, whether it is whole in the bucket.
+///
+/// A new row may be lost in a crash: the blob is then as old as its object, which is put after this. So may be that an object is
+/// whole. What is known of a blob that had a row is on the disk before its object is put again, since that row may be old.
+async fn put_rows(database: &Database, puts: &[Put]) -> Result<Vec<bool>, DatabaseError> {
+    let hashes: Vec<&[u8]> = puts
+        .iter()
+        .map(|put| put.hash.as_bytes().as_slice())
+        .collect();
+    let times: Vec<i64> = puts.iter().map(|put| put.now.as_microsecond()).collect();
+    let placed: Vec<bool> = puts.iter().map(|put| put.placed).collect();
+    let step = Step::on(database).await?;
+    let [keep] = prepare(&*step, [KEEP_ALL]).await?;
+    let values: Values<'_> = &[&hashes, &times, &placed];
+    let (begun, rows) = tokio::join!(step.begin(Commits::Lazily), step.query(&keep, values));
+    begun?;
+    let (mut whole, mut is_old) = (HashMap::new(), false);
+    for row in &rows? {
+        let hash = read_hash(row.try_get(0)?)?;
+        let had_row: bool = row.try_get(2)?;
+        let is_announced = || puts.iter().any(|put| put.hash == hash && !put.placed);
+        is_old |= had_row && is_announced();
+        whole.insert(hash, row.try_get(1)?);
+    }
+    match is_old {
+        true => tokio::try_join!(step.durably(), step.commit()).map(drop)?,
+        false => step.commit().await?,
+    }
+    let whole = puts.iter().map(|put| whole.get(&put.hash).copied());
+    Ok(whole.map(|whole| whole.unwrap_or(false)).collect())
+}
+
+impl Database {
+    /// Remembers a blob that is whole in the bucket.
+    pub(super) async fn keep_blob(&self, hash: &BlobHash, now: Timestamp) -> Result<(), BlobError> {
         let mut tries = 1..TRIES;
         loop {
             let kept = async {
                 let connection = self.connection().await?;
-                upsert(&connection, hash, now, placed).await
+                upsert(&connection, hash, now).await
             };
             match kept.await {
                 Err(error) if error.is_absence() && tries.next().is_some() => {}
@@ -103,20 +190,18 @@ pub(super) async fn keep(
     hash: &BlobHash,
     put_at: Timestamp,
 ) -> Result<(), BlobError> {
-    let kept = upsert(rows, hash, put_at, true).await;
-    kept.map(drop).map_err(failed)
+    upsert(rows, hash, put_at).await.map_err(failed)
 }
 
 async fn upsert(
     rows: &impl GenericClient,
     hash: &BlobHash,
     now: Timestamp,
-    placed: bool,
-) -> Result<bool, DatabaseError> {
+) -> Result<(), DatabaseError> {
     let statement = rows.prepare_cached(KEEP).await?;
     let (hash, now) = (hash.as_bytes().as_slice(), now.as_microsecond());
-    let row = rows.query_one(&statement, &[&hash, &now, &placed]).await?;
-    Ok(row.get(0))
+    rows.execute(&statement, &[&hash, &now]).await?;
+    Ok(())
 }
 
 /// Locks the row of a blob until the transaction ends; when it was last put or touched.

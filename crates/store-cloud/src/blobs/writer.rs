@@ -145,7 +145,7 @@ impl BucketBlobs {
     async fn put(&self, blob: &Blob, content: Content) -> Result<(), BlobError> {
         let (shared, hash) = (&self.shared, &blob.hash);
         let now = shared.now();
-        let was_placed = shared.database.announce_blob(hash, now).await?;
+        let was_placed = shared.puts.announce(hash, now).await?;
         match content {
             Content::File(file) if blob.size_bytes > PART => {
                 self.put_parts(blob, Arc::new(file)).await?;
@@ -165,7 +165,7 @@ impl BucketBlobs {
             }
         }
         if !was_placed {
-            shared.database.keep_blob(hash, now).await?;
+            shared.puts.placed(hash, now).await?;
         }
         shared.note_whole(blob);
         Ok(())
