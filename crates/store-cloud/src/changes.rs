@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use accounts::AccountId;
 use async_trait::async_trait;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -148,7 +148,7 @@ impl Shared {
 
 /// Adds revisions of jobs to the changes, in the transaction that saves them, each behind what its run reported before it.
 pub(crate) async fn note(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     replica: Uuid,
     jobs: &[(&Job, &[Report])],
 ) -> Result<(), DatabaseError> {

@@ -1,5 +1,5 @@
-//! A transaction of one step of calls: what begins and ends it travels with its statements, so that a step costs a journey for what
-//! it reads and one for what it writes.
+//! A transaction of one step of calls or jobs: what begins and ends it travels with its statements, so that a step costs a journey
+//! for what it reads and one for what it writes.
 //!
 //! Its statements ask for few rows of tables that grow fast, each by its key. The first plan of a statement is kept, and is one that
 //! stays right: through an index, row by row. What the planner guesses of a table that was empty a moment ago, and what it would
@@ -20,7 +20,10 @@ use crate::{Database, DatabaseError};
 pub(crate) enum Commits {
     /// Losing it means doing it again, or nothing has followed from it.
     Lazily,
-    #[cfg_attr(not(feature = "router"), expect(dead_code, reason = "steps of calls"))]
+    #[cfg_attr(
+        not(any(feature = "router", feature = "workflow")),
+        expect(dead_code, reason = "steps of calls and jobs")
+    )]
     Durably,
 }
 
@@ -67,6 +70,17 @@ impl Step {
         let begin = match commits {
             Commits::Durably => BEGIN,
             Commits::Lazily => BEGIN_LAZILY,
+        };
+        Ok(self.batch_execute(begin).await?)
+    }
+
+    /// The same for statements that are planned as others are: they read tables whole whose size is not known before.
+    #[cfg(feature = "workflow")]
+    pub(crate) async fn begin_planned(&self, commits: Commits) -> Result<(), DatabaseError> {
+        self.is_open.store(true, Ordering::Relaxed);
+        let begin = match commits {
+            Commits::Durably => "BEGIN",
+            Commits::Lazily => "BEGIN; SET LOCAL synchronous_commit = off",
         };
         Ok(self.batch_execute(begin).await?)
     }

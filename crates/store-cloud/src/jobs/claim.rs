@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use accounts::{AccountId, lapses_at};
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use uuid::Uuid;
 use workflow_core::{Claim, ClaimRequest, Job, JobEvent, JobId, RequirementSet, turn};
@@ -16,11 +16,12 @@ use workflow_core::{Claim, ClaimRequest, Job, JobEvent, JobId, RequirementSet, t
 use super::looks::{self, OfAccount};
 use super::places::{Asked, Moment, Places};
 use super::rows::{self, Row};
-use super::save::{NextState, may_be_lost, put};
+use super::save::{NextState, put};
 use super::{Shared, side_tables};
 use crate::DatabaseError;
 use crate::columns::{parse, unsigned};
-use crate::statements::{query, whole};
+use crate::statements::{Values, prepare, query, whole};
+use crate::step::{Commits, Step};
 
 /// The number of the advisory lock that the choosing transaction has.
 const CHOOSING: i64 = 0x6561_7365_6c02;
@@ -72,9 +73,10 @@ pub(super) async fn claim(
     store: &Shared,
     requests: Vec<(ClaimRequest, Timestamp)>,
 ) -> Result<Vec<Option<Claim>>, DatabaseError> {
-    let mut connection = store.database.connection().await?;
+    let step = Step::on(&store.database).await?;
+    let transaction = &*step;
     // An idle worker looks often, and need not wait for others that choose.
-    let mut sets = looks::waiting(store, &connection).await?;
+    let mut sets = looks::waiting(store, transaction).await?;
     sets.retain(|_, set| {
         let mut requests = requests.iter();
         requests.any(|(request, _)| request.sets.contains(&set.id()))
@@ -82,15 +84,13 @@ pub(super) async fn claim(
     if sets.is_empty() {
         return Ok(requests.iter().map(|_| None).collect());
     }
-    let moment = looks::moment(&connection);
-    let transaction = connection.transaction().await?;
-    may_be_lost(&transaction).await?;
-    query(
-        &transaction,
-        "SELECT pg_advisory_xact_lock($1)",
-        &[&CHOOSING],
-    )
-    .await?;
+    let moment = looks::moment(transaction);
+    let [lock] = prepare(transaction, ["SELECT pg_advisory_xact_lock($1)"]).await?;
+    let locked: Values<'_> = &[&CHOOSING];
+    tokio::try_join!(
+        step.begin_planned(Commits::Lazily),
+        step.query(&lock, locked)
+    )?;
     let mut lines = Lines {
         lines: Vec::new(),
         is_complete: false,
@@ -103,13 +103,13 @@ pub(super) async fn claim(
     let mut next: Vec<(usize, NextState)> = Vec::new();
     let mut pending: Vec<usize> = (0..requests.len()).collect();
     while !pending.is_empty() {
-        let chosen = choose(store, &transaction, &mut lines, &requests, &pending).await?;
+        let chosen = choose(store, transaction, &mut lines, &requests, &pending).await?;
         if chosen.is_empty() {
             break;
         }
         let ids: Vec<Uuid> = chosen.iter().map(|chosen| chosen.job).collect();
         // Who changes a job in the queue has its row locked, and takes it out of the queue.
-        let locked = rows::lock_free(&transaction, &ids).await?;
+        let locked = rows::lock_free(transaction, &ids).await?;
         pending.clear();
         for chosen in chosen {
             let (request, now) = &requests[chosen.request];
@@ -125,10 +125,10 @@ pub(super) async fn claim(
     let claimed: Vec<&Row> = next.iter().map(|state| &state.row).collect();
     let mut bodies = match claimed.is_empty() {
         true => HashMap::new(),
-        false => side_tables::bodies(&transaction, &store.sets, &claimed).await?,
+        false => side_tables::bodies(transaction, &store.sets, &claimed).await?,
     };
-    put(store, &transaction, &next).await?;
-    transaction.commit().await?;
+    put(store, transaction, &next).await?;
+    step.commit().await?;
     if !next.is_empty() {
         store.changes.ring();
     }
@@ -155,7 +155,7 @@ fn claimed(row: &Row, request: &ClaimRequest, now: Timestamp, claim: u64) -> Opt
 /// Chooses a job for each pending request, as far as there are some.
 async fn choose(
     store: &Shared,
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     lines: &mut Lines,
     requests: &[(ClaimRequest, Timestamp)],
     pending: &[usize],
@@ -223,7 +223,7 @@ impl Lines {
     /// Reads the next accounts.
     async fn read_on(
         &mut self,
-        transaction: &Transaction<'_>,
+        transaction: &impl GenericClient,
         places: &Places,
     ) -> Result<(), DatabaseError> {
         let turns = looks::turns(transaction, &self.behind, ACCOUNTS).await?;

@@ -1,7 +1,7 @@
 //! What webhooks hear of jobs.
 
 use accounts::AccountId;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use webhooks::{Event, EventKind, JobFact};
 use workflow_core::Job;
 
@@ -10,7 +10,7 @@ use crate::webhooks::{wanting, write};
 
 /// Writes down that jobs were taken in, or that they ended.
 pub(super) async fn publish(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     kind: EventKind,
     jobs: &[&Job],
 ) -> Result<(), DatabaseError> {

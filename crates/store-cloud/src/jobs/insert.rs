@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use accounts::AccountId;
 use asset_store::Hold;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use uuid::Uuid;
 use webhooks::EventKind;
@@ -18,7 +18,8 @@ use crate::DatabaseError;
 use crate::changes::note;
 use crate::columns::{parse, unsigned};
 use crate::records::rows::{add_holds, add_stored, lock_accounts};
-use crate::statements::{execute, query, whole};
+use crate::statements::{Values, execute, prepare, query, whole};
+use crate::step::{Commits, Step};
 
 /// What the transaction knows of the queue, itself included.
 struct Facts {
@@ -39,9 +40,8 @@ pub(super) async fn insert(
     let now = inserts.iter().map(|(_, now)| *now).max();
     let now = now.unwrap_or_default();
     let inserts: Vec<InsertJob> = inserts.into_iter().map(|(insert, _)| insert).collect();
-    let mut connection = store.database.connection().await?;
-    let transaction = connection.transaction().await?;
-    let mut facts = facts(&transaction, &inserts, now).await?;
+    let step = Step::on(&store.database).await?;
+    let mut facts = facts(&step, &inserts, now).await?;
     let (mut outcomes, mut taken) = (Vec::new(), Vec::new());
     for insert in &inserts {
         let refusal = insert.refusal(&facts.of(insert));
@@ -51,8 +51,8 @@ pub(super) async fn insert(
         }
         outcomes.push(refusal);
     }
-    let mut new = put(store, &transaction, &taken, now).await?.into_iter();
-    transaction.commit().await?;
+    let mut new = put(store, &*step, &taken, now).await?.into_iter();
+    step.commit().await?;
     let bodies = taken.iter().map(|insert| &insert.body);
     let kept = bodies.map(|body| &body.placement.requirements);
     store.sets.kept(kept, now);
@@ -66,38 +66,38 @@ pub(super) async fn insert(
     Ok(outcomes.collect())
 }
 
-/// Finds out what decides about the inserts, with the rows of their accounts locked.
-async fn facts(
-    transaction: &Transaction<'_>,
-    inserts: &[InsertJob],
-    now: Timestamp,
-) -> Result<Facts, DatabaseError> {
+/// Begins a transaction and finds out what decides about the inserts, with the rows of their accounts locked.
+async fn facts(step: &Step, inserts: &[InsertJob], now: Timestamp) -> Result<Facts, DatabaseError> {
     let mut accounts: Vec<&str> = inserts
         .iter()
         .map(|insert| insert.job.account.as_str())
         .collect();
     accounts.sort_unstable();
     accounts.dedup();
-    lock(transaction, &accounts).await?;
+    lock(step, &accounts).await?;
+    let rows = &**step;
     let claims = inserts.iter().filter_map(|insert| {
         let claim = insert.claim.as_ref()?;
         Some((&insert.job.account, &claim.digest))
     });
-    let keys = side_tables::claimed_keys(transaction, claims, now).await?;
+    let ids: Vec<Uuid> = inserts.iter().map(|insert| insert.job.id.0).collect();
+    let ids: Values<'_> = &[&ids];
+    let known = "SELECT job FROM job_bodies WHERE job = ANY($1)";
+    let whose = inserts.iter().map(|insert| &insert.job.account);
+    let whose: Vec<&AccountId> = whose.collect();
+    let (keys, taken, (queued, queued_in_all), stored_bytes) = tokio::try_join!(
+        side_tables::claimed_keys(rows, claims, now),
+        query(rows, known, ids),
+        queued(rows, &accounts),
+        lock_accounts(rows, &whose),
+    )?;
     let keyed: Vec<Uuid> = keys.values().map(|key| key.job.0).collect();
     let keyed = match keyed.is_empty() {
         true => HashMap::new(),
-        false => rows::load(transaction, &keyed).await?,
+        false => rows::load(rows, &keyed).await?,
     };
     let keyed_jobs = keyed.into_iter().map(|(id, row)| (id, Arc::new(row.job)));
-    let ids: Vec<Uuid> = inserts.iter().map(|insert| insert.job.id.0).collect();
-    let known = "SELECT job FROM job_bodies WHERE job = ANY($1)";
-    let taken = query(transaction, known, &[&ids]).await?;
     let taken = taken.iter().map(|row| row.try_get(0));
-    let (queued, queued_in_all) = queued(transaction, &accounts).await?;
-    let whose = inserts.iter().map(|insert| &insert.job.account);
-    let whose: Vec<&AccountId> = whose.collect();
-    let stored_bytes = lock_accounts(transaction, &whose).await?;
     let mut inputs = HashSet::new();
     for insert in inserts {
         let account = &insert.job.account;
@@ -110,29 +110,36 @@ async fn facts(
         queued,
         queued_in_all,
         stored_bytes,
-        missing: records::missing(transaction, inputs, now).await?,
+        missing: records::missing(rows, inputs, now).await?,
     })
 }
 
-/// Locks the rows of accounts, and makes those that are missing.
-async fn lock(transaction: &Transaction<'_>, accounts: &[&str]) -> Result<(), DatabaseError> {
+/// Begins a transaction that locks the rows of accounts, and makes those that are missing.
+async fn lock(step: &Step, accounts: &[&str]) -> Result<(), DatabaseError> {
     // A lock alone leaves no version of a row behind. All rows or none are locked by it: everybody locks them in one order.
     let lock = "SELECT 1 FROM job_accounts WHERE account = ANY($1)
             AND (SELECT count(*) FROM job_accounts WHERE account = ANY($1)) = $2
         ORDER BY account FOR NO KEY UPDATE";
-    let locked = query(transaction, lock, &[&accounts, &whole(accounts.len())]).await?;
-    if locked.len() < accounts.len() {
+    let [lock] = prepare(&**step, [lock]).await?;
+    let count = whole(accounts.len());
+    let values: Values<'_> = &[&accounts, &count];
+    let (begun, locked) = tokio::join!(
+        step.begin_planned(Commits::Durably),
+        step.query(&lock, values)
+    );
+    begun?;
+    if locked?.len() < accounts.len() {
         let make =
             "INSERT INTO job_accounts AS a (account, entered) SELECT *, 0 FROM unnest($1::text[])
             ON CONFLICT (account) DO UPDATE SET entered = a.entered";
-        execute(transaction, make, &[&accounts]).await?;
+        execute(&**step, make, &[&accounts]).await?;
     }
     Ok(())
 }
 
 /// Queued jobs of accounts, and of all accounts. Other replicas' submissions that are not committed do not count in the latter.
 async fn queued(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     accounts: &[&str],
 ) -> Result<(HashMap<AccountId, u64>, u64), DatabaseError> {
     let sql = "SELECT a.account, greatest(a.entered - coalesce(t.departed, 0), 0),
@@ -194,7 +201,7 @@ fn key_of(account: &AccountId, digest: &[u8; 32]) -> (String, Vec<u8>) {
 /// Adds jobs with all that comes with them.
 async fn put(
     store: &Shared,
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     taken: &[&InsertJob],
     now: Timestamp,
 ) -> Result<Vec<Arc<Job>>, DatabaseError> {
@@ -240,7 +247,7 @@ async fn put(
 
 /// Puts jobs into the queue.
 pub(super) async fn enqueue(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     jobs: &[&Row],
 ) -> Result<(), DatabaseError> {
     let (mut sets, mut accounts, mut numbers) = (vec![], vec![], vec![]);
@@ -268,7 +275,7 @@ pub(super) async fn enqueue(
 }
 
 /// Counts jobs in their accounts; one that is new there has its turn by the number of its first job.
-async fn enter(transaction: &Transaction<'_>, new: &[Row]) -> Result<(), DatabaseError> {
+async fn enter(transaction: &impl GenericClient, new: &[Row]) -> Result<(), DatabaseError> {
     let mut by_account: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
     for row in new {
         let entered = by_account.entry(row.job.account.as_str());

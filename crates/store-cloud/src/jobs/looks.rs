@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use deadpool_postgres::{GenericClient, Object, Transaction};
+use deadpool_postgres::{GenericClient, Object};
 use uuid::Uuid;
 use workflow_core::RequirementSet;
 
@@ -129,7 +129,7 @@ async fn sets_of(
 
 /// The next accounts behind this claim and account that have jobs that wait, in the order of their last claims.
 pub(super) async fn turns(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     (last_claim, account): &(i64, String),
     limit: i64,
 ) -> Result<Vec<Turn>, DatabaseError> {
@@ -150,7 +150,7 @@ pub(super) async fn turns(
 
 /// Runs of accounts and, of each of these sets, as many of their oldest jobs. The transaction is the one that chooses.
 pub(super) async fn oldest(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     hints: &Hints,
     sets: &[Uuid],
     depth: i64,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use accounts::AccountId;
 use asset_store::FilePath;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use workflow_core::{Job, JobId, NewOutput, OutputName, SaveJob};
 
 use super::rows::Row;
@@ -23,7 +23,7 @@ pub(super) struct Names {
 impl Names {
     /// Locks the accounts whose records the saves may change.
     pub(super) async fn of(
-        transaction: &Transaction<'_>,
+        transaction: &impl GenericClient,
         saves: &[SaveJob],
         known: &HashMap<JobId, Row>,
     ) -> Result<Self, DatabaseError> {
@@ -60,7 +60,7 @@ impl Names {
     /// them.
     pub(super) async fn give(
         &mut self,
-        transaction: &Transaction<'_>,
+        transaction: &impl GenericClient,
         outputs: &[(&Job, &NewOutput)],
     ) -> Result<Vec<FilePath>, DatabaseError> {
         let mut paths = vec![None; outputs.len()];
@@ -126,7 +126,7 @@ fn path(output: &NewOutput, number: u64) -> FilePath {
 }
 
 async fn is_taken(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     job: &Job,
     path: &FilePath,
 ) -> Result<bool, DatabaseError> {
@@ -136,7 +136,7 @@ async fn is_taken(
 
 /// Keeps the new outputs of jobs, the last ones of each, and makes their records.
 pub(super) async fn put(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     next: &[NextState],
 ) -> Result<(), DatabaseError> {
     let (mut jobs, mut numbers, mut texts, mut outputs) = (vec![], vec![], vec![], vec![]);
@@ -161,7 +161,7 @@ pub(super) async fn put(
 
 /// Locks what accounts have stored whose jobs end with outputs: their records will change.
 pub(super) async fn lock_ends(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     next: &[NextState],
 ) -> Result<(), DatabaseError> {
     let jobs = next.iter().map(|state| &state.row.job);
@@ -172,7 +172,7 @@ pub(super) async fn lock_ends(
 }
 
 async fn locked(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     accounts: &[&AccountId],
 ) -> Result<HashMap<AccountId, u64>, DatabaseError> {
     match accounts.is_empty() {

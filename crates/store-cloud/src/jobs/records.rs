@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use accounts::AccountId;
 use asset_store::{AssetId, Hold};
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use uuid::Uuid;
 use workflow_core::{Job, JobOutput};
 
-use super::rows::Row;
 use crate::DatabaseError;
 use crate::columns::parse;
 use crate::records::rows::{NewRecord, add_holds, expire_at, put, release};
@@ -17,7 +16,7 @@ use crate::statements::query;
 
 /// Those of the records that their accounts do not have; the others stay until the transaction ends.
 pub(super) async fn missing(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     mut asked: HashSet<(AccountId, AssetId)>,
     now: Timestamp,
 ) -> Result<HashSet<(AccountId, AssetId)>, DatabaseError> {
@@ -33,14 +32,20 @@ pub(super) async fn missing(
     Ok(asked)
 }
 
-/// Makes the records of new outputs, each held by its job. Their accounts are locked.
+/// Makes the records of new outputs, each held by its job, and to expire with it if it has ended. Their accounts are locked.
 pub(super) async fn put_outputs(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     outputs: &[(&Job, &JobOutput)],
 ) -> Result<(), DatabaseError> {
-    let records = outputs.iter().map(|(job, output)| NewRecord {
-        asset: job.record_of(output),
-        temp: output.temp,
+    let records = outputs.iter().map(|(job, output)| {
+        let mut asset = job.record_of(output);
+        if job.status.is_terminal() {
+            asset.expires_at = Some(job.expires_at);
+        }
+        NewRecord {
+            asset,
+            temp: output.temp,
+        }
     });
     put(transaction, &records.collect::<Vec<_>>()).await?;
     let holds = outputs
@@ -49,17 +54,22 @@ pub(super) async fn put_outputs(
     add_holds(transaction, &holds.collect::<Vec<_>>()).await
 }
 
-/// Lets go of the inputs of jobs that have ended, and lets their outputs expire with them.
+/// Lets go of the inputs of jobs that have ended, and lets their outputs expire with them: all but the last ones, as many as stand
+/// beside each job, whose records are made in this transaction.
 pub(super) async fn settle_ends(
-    transaction: &Transaction<'_>,
-    jobs: &[&Row],
+    transaction: &impl GenericClient,
+    jobs: &[(&Job, usize)],
 ) -> Result<(), DatabaseError> {
-    let inputs: Vec<Hold> = jobs.iter().map(|row| Hold::Input(row.job.id.0)).collect();
-    release(transaction, &inputs).await?;
-    let outputs = jobs.iter().flat_map(|row| {
-        let expires_at = row.job.expires_at;
-        let outputs = row.job.outputs.iter();
-        outputs.map(move |output| (output.asset, expires_at))
+    let inputs: Vec<Hold> = jobs.iter().map(|(job, _)| Hold::Input(job.id.0)).collect();
+    let outputs = jobs.iter().flat_map(|(job, new)| {
+        let before = &job.outputs[..job.outputs.len() - new];
+        let outputs = before.iter();
+        outputs.map(|output| (output.asset, job.expires_at))
     });
-    expire_at(transaction, &outputs.collect::<Vec<_>>()).await
+    let outputs: Vec<_> = outputs.collect();
+    tokio::try_join!(
+        release(transaction, &inputs),
+        expire_at(transaction, &outputs),
+    )?;
+    Ok(())
 }

@@ -12,7 +12,8 @@ use super::documents::{self, ErrorDocument, ProgressDocument};
 use super::sets;
 use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned, whole_micros};
-use crate::statements::{execute, query, whole};
+use crate::statements::{Values, execute, prepare, query, whole};
+use crate::step::{Commits, Step};
 
 /// A job whose status is none.
 #[derive(Debug, thiserror::Error)]
@@ -86,16 +87,21 @@ pub(super) async fn load(
     found.collect()
 }
 
-/// Locks jobs until the transaction ends, in the order of their ids, and reads them without their outputs.
-pub(super) async fn lock(
-    rows: &impl GenericClient,
+/// Begins a transaction that locks jobs, in the order of their ids, and reads them without their outputs.
+pub(super) async fn lock_begun(
+    step: &Step,
+    commits: Commits,
     ids: &[Uuid],
 ) -> Result<HashMap<JobId, Row>, DatabaseError> {
     let sql =
         |table| format!("SELECT {COLUMNS} FROM {table} WHERE id = ANY($1) ORDER BY id FOR UPDATE");
-    let mut found = query(rows, &sql("jobs"), &[&ids]).await?;
+    let [lock] = prepare(&**step, [&*sql("jobs")]).await?;
+    let values: Values<'_> = &[&ids];
+    let (begun, found) = tokio::join!(step.begin(commits), step.query(&lock, values));
+    begun?;
+    let mut found = found?;
     if found.len() < ids.len() {
-        found.extend(query(rows, &sql("jobs_over"), &[&ids]).await?);
+        found.extend(query(&**step, &sql("jobs_over"), values).await?);
     }
     read_all(&found)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use accounts::AccountId;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::{GenericClient, Transaction};
 use jiff::Timestamp;
 use uuid::Uuid;
 use webhooks::EventKind;
@@ -20,6 +20,7 @@ use super::{Shared, outputs, records, side_tables};
 use crate::DatabaseError;
 use crate::changes::note;
 use crate::statements::execute;
+use crate::step::{Commits, Step};
 
 /// The next state of a job whose row is locked.
 pub(super) struct NextState {
@@ -112,17 +113,18 @@ pub(super) async fn save(
 ) -> Result<Vec<SaveOutcome>, DatabaseError> {
     // An end is told last.
     store.changes.reports_passed().await;
-    let mut connection = store.database.connection().await?;
-    let transaction = connection.transaction().await?;
     // What is saved with the next is on disk with it: commits get there in their order.
-    if !saves.iter().any(|save| save.durability == Durability::Now) {
-        may_be_lost(&transaction).await?;
-    }
+    let commits = match saves.iter().any(|save| save.durability == Durability::Now) {
+        true => Commits::Durably,
+        false => Commits::Lazily,
+    };
     let mut ids: Vec<Uuid> = saves.iter().map(|save| save.job.id.0).collect();
     ids.sort_unstable();
     ids.dedup();
-    let mut known = rows::lock(&transaction, &ids).await?;
-    let mut names = Names::of(&transaction, &saves, &known).await?;
+    let step = Step::on(&store.database).await?;
+    let rows = &*step;
+    let mut known = rows::lock_begun(&step, commits, &ids).await?;
+    let mut names = Names::of(rows, &saves, &known).await?;
     // The next states without their new outputs, and these.
     let (mut outcomes, mut next, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for save in saves {
@@ -157,7 +159,7 @@ pub(super) async fn save(
     let unnamed =
         unnamed.flat_map(|(state, outputs)| outputs.iter().map(|output| (&state.row.job, output)));
     let unnamed: Vec<(&Job, &NewOutput)> = unnamed.collect();
-    let mut paths = names.give(&transaction, &unnamed).await?.into_iter();
+    let mut paths = names.give(rows, &unnamed).await?.into_iter();
     for (state, outputs) in next.iter_mut().zip(new) {
         state.new_outputs = outputs.len();
         let named = outputs.into_iter().zip(&mut paths);
@@ -173,8 +175,8 @@ pub(super) async fn save(
         }
     });
     let outcomes = outcomes.collect();
-    put(store, &transaction, &next).await?;
-    transaction.commit().await?;
+    put(store, rows, &next).await?;
+    step.commit().await?;
     if !next.is_empty() {
         store.changes.ring();
     }
@@ -184,7 +186,7 @@ pub(super) async fn save(
 /// Writes the next states of jobs, each with what follows from it.
 pub(super) async fn put(
     store: &Shared,
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     next: &[NextState],
 ) -> Result<(), DatabaseError> {
     if next.is_empty() {
@@ -196,7 +198,9 @@ pub(super) async fn put(
     };
     let live = those(&|state| state.is() != Stage::Over);
     let over_before = those(&|state| state.was() == Stage::Over);
-    let over = those(&|state| state.is() == Stage::Over);
+    let settled = next.iter().filter(|state| state.is() == Stage::Over);
+    let settled = settled.map(|state| (&state.row.job, state.new_outputs));
+    let settled: Vec<(&Job, usize)> = settled.collect();
     let ended = those(&|state| state.is() == Stage::Over && state.was() != Stage::Over);
     let left = those(&|state| state.was() == Stage::Waiting && state.is() != Stage::Waiting);
     let joined = those(&|state| state.was() != Stage::Waiting && state.is() == Stage::Waiting);
@@ -213,6 +217,8 @@ pub(super) async fn put(
     let logs: Vec<_> = logs.collect();
     // Everything that decides is locked, so none of these waits for the answer of another.
     tokio::try_join!(
+        records::settle_ends(transaction, &settled),
+        move_turns(transaction, next),
         rows::update(transaction, "jobs", &live),
         rows::update(transaction, "jobs_over", &over_before),
         delete(transaction, "DELETE FROM jobs WHERE id = ANY($1)", &ended),
@@ -230,16 +236,11 @@ pub(super) async fn put(
         note(transaction, store.changes.replica(), &changed),
         publish(transaction, EventKind::JobEnded, &ends),
     )?;
-    // After the new outputs are there.
-    tokio::try_join!(
-        records::settle_ends(transaction, &over),
-        move_turns(transaction, next),
-    )?;
     Ok(())
 }
 
 async fn delete(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     sql: &str,
     jobs: &[&Row],
 ) -> Result<(), DatabaseError> {
@@ -250,7 +251,7 @@ async fn delete(
     Ok(())
 }
 
-async fn leave_queue(transaction: &Transaction<'_>, jobs: &[&Row]) -> Result<(), DatabaseError> {
+async fn leave_queue(transaction: &impl GenericClient, jobs: &[&Row]) -> Result<(), DatabaseError> {
     if jobs.is_empty() {
         return Ok(());
     }
@@ -269,7 +270,7 @@ async fn leave_queue(transaction: &Transaction<'_>, jobs: &[&Row]) -> Result<(),
 
 /// Counts in their accounts which jobs wait no more or again, and keeps the numbers of claims.
 async fn move_turns(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     next: &[NextState],
 ) -> Result<(), DatabaseError> {
     let mut moved: BTreeMap<&AccountId, Moved> = BTreeMap::new();
@@ -314,7 +315,7 @@ async fn move_turns(
 }
 
 async fn start_runs(
-    transaction: &Transaction<'_>,
+    transaction: &impl GenericClient,
     next: &[NextState],
 ) -> Result<(), DatabaseError> {
     let (mut ids, mut accounts, mut epochs) = (vec![], vec![], vec![]);

@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 
 use accounts::AccountId;
 use asset_store::{Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold, KeptAsset};
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::DatabaseError;
 use crate::columns::{from_micros, hash, parse, unreadable, unsigned, whole_micros};
-use crate::statements::{Values, execute, query, query_opt, whole};
+use crate::statements::{Values, execute, prepare, query, query_opt, whole};
 
 /// A record to be made.
 #[derive(Clone, Debug)]
@@ -27,28 +27,21 @@ pub(crate) struct NewRecord {
 /// Locks what accounts have stored, in the order of their ids, until the transaction ends; how many bytes that is. Every account
 /// of the list is in the answer.
 pub(crate) async fn lock_accounts(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     accounts: &[&AccountId],
 ) -> Result<HashMap<AccountId, u64>, DatabaseError> {
     let mut names: Vec<&str> = accounts.iter().map(|account| account.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     // What is missing comes first: who waits for a row that another transaction is making has none locked.
-    execute(
-        rows,
-        "INSERT INTO stored_bytes (account, bytes)
+    let make = "INSERT INTO stored_bytes (account, bytes)
          SELECT account, 0 FROM unnest($1::text[]) AS asked (account)
          WHERE NOT EXISTS (SELECT FROM stored_bytes WHERE stored_bytes.account = asked.account)
-         ORDER BY account COLLATE \"C\" ON CONFLICT DO NOTHING",
-        &[&names],
-    )
-    .await?;
-    let locked = query(
-        rows,
-        "SELECT account, bytes FROM stored_bytes WHERE account = ANY($1) ORDER BY account FOR UPDATE",
-        &[&names],
-    )
-    .await?;
+         ORDER BY account COLLATE \"C\" ON CONFLICT DO NOTHING";
+    let lock = "SELECT account, bytes FROM stored_bytes WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+    let [make, lock] = prepare(rows, [make, lock]).await?;
+    let values: Values<'_> = &[&names];
+    let (_, locked) = tokio::try_join!(rows.execute(&make, values), rows.query(&lock, values))?;
     let stored = locked
         .iter()
         .map(|row| Ok((parse(row.get(0))?, unsigned(row.get(1))?)));
@@ -71,7 +64,7 @@ pub(crate) async fn stored_bytes(
 
 /// Counts bytes that come to accounts, or go where they are below 0. The accounts are locked.
 pub(crate) async fn add_stored(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     changes: &[(&AccountId, i64)],
 ) -> Result<(), DatabaseError> {
     if changes.is_empty() {
@@ -99,7 +92,7 @@ pub(crate) async fn add_stored(
 /// Adds records, in their order, and counts their bytes. One whose id is there stays as it is: a repeated output is the same one.
 /// The accounts are locked.
 pub(crate) async fn put(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     records: &[NewRecord],
 ) -> Result<(), DatabaseError> {
     if records.is_empty() {
@@ -149,7 +142,7 @@ pub(crate) async fn put(
 
 /// Lets records expire then, or when they said before if that is later. The accounts are locked.
 pub(crate) async fn expire_at(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     deadlines: &[(AssetId, Timestamp)],
 ) -> Result<(), DatabaseError> {
     if deadlines.is_empty() {
@@ -172,7 +165,7 @@ pub(crate) async fn expire_at(
 
 /// Locks records against deletion, in the order of their ids, and answers those that are there.
 pub(crate) async fn keep(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     ids: &[AssetId],
 ) -> Result<Vec<AssetId>, DatabaseError> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
@@ -187,7 +180,7 @@ pub(crate) async fn keep(
 
 /// Adds holds to records that [`keep`] found or this transaction made.
 pub(crate) async fn add_holds(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     holds: &[(AssetId, Hold)],
 ) -> Result<(), DatabaseError> {
     if holds.is_empty() {
@@ -229,7 +222,7 @@ pub(crate) async fn release(
 /// The next numbers of counted names of accounts, from 1: the first of as many as are asked for of each. The accounts are locked.
 /// No counter is asked for twice.
 pub(crate) async fn next_numbers(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     asked: &[(&str, &str, i64)],
 ) -> Result<Vec<u64>, DatabaseError> {
     if asked.is_empty() {
