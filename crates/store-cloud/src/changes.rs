@@ -9,6 +9,7 @@ mod doorbell;
 mod kept;
 mod tail;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,6 +67,7 @@ struct Reported {
     job: JobId,
     account: AccountId,
     report: String,
+    is_progress: bool,
 }
 
 /// What waits to be passed on.
@@ -155,7 +157,10 @@ pub(crate) async fn note(
     let (mut ids, mut accounts, mut revisions) = (vec![], vec![], vec![]);
     let (mut statuses, mut texts) = (vec![], vec![]);
     for (job, reports) in jobs {
-        let reports = reports.iter().filter_map(text_of).map(Some);
+        let newest = reports.iter().rposition(is_progress);
+        let reports = reports.iter().enumerate();
+        let reports = reports.filter(|(n, report)| !is_progress(report) || Some(*n) == newest);
+        let reports = reports.filter_map(|(_, report)| text_of(report)).map(Some);
         for report in reports.chain([None]) {
             let is_revision = report.is_none();
             let revision = i64::try_from(job.revision).unwrap_or(i64::MAX);
@@ -185,6 +190,18 @@ fn text_of(report: &Report) -> Option<String> {
     (report.len() <= MOST_REPORT_BYTES).then_some(report)
 }
 
+fn is_progress(report: &Report) -> bool {
+    matches!(report, Report::Progress(_))
+}
+
+/// Leaves of each job's progress what it came to: whoever is told of all of it at once sees no more.
+fn newest_progress(reports: &mut Vec<Reported>) {
+    let mut told = HashSet::new();
+    reports.reverse();
+    reports.retain(|one| !one.is_progress || told.insert(one.job));
+    reports.reverse();
+}
+
 /// Writes reports as they arrive. What cannot be written is lost.
 async fn pass_on(shared: Arc<Shared>, mut arriving: mpsc::Receiver<Waiting>) {
     let mut together = Vec::with_capacity(TOGETHER);
@@ -196,6 +213,7 @@ async fn pass_on(shared: Arc<Shared>, mut arriving: mpsc::Receiver<Waiting>) {
                 Waiting::Question(answer) => questions.push(answer),
             }
         }
+        newest_progress(&mut reports);
         if !reports.is_empty() {
             match write(&shared, &reports).await {
                 Ok(()) => shared.ring.notify_one(),
@@ -241,13 +259,16 @@ impl Changes for PgChanges {
     }
 
     fn publish(&self, job: JobId, account: &AccountId, change: &JobChange) {
-        if let Some(report) = Report::of(change).as_ref().and_then(text_of) {
-            let account = account.clone();
+        let Some(report) = Report::of(change) else {
+            return;
+        };
+        if let Some(text) = text_of(&report) {
             // It is lost if too many wait.
             let _ = self.reports.try_send(Waiting::Report(Reported {
                 job,
-                account,
-                report,
+                account: account.clone(),
+                report: text,
+                is_progress: is_progress(&report),
             }));
         }
     }

@@ -10,8 +10,8 @@ use super::Shared;
 use crate::DatabaseError;
 use crate::statements::execute;
 
-/// One notification at most in this time: each costs a transaction.
-const APART: Duration = Duration::from_millis(5);
+/// One notification at most in this time: each costs a transaction, and a look of every other replica.
+const APART: Duration = Duration::from_millis(10);
 
 /// Pauses between attempts to listen: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));

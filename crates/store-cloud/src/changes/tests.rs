@@ -26,6 +26,27 @@ async fn replicas_hear_what_the_others_changed() {
     contract::changes(|| testing::now(replicas())).await;
 }
 
+#[test]
+fn of_progress_that_is_told_at_once_the_newest_is_passed_on() {
+    let reported = |n: u128, report: &str, is_progress| Reported {
+        job: JobId(Uuid::from_u128(n)),
+        account: "acme".parse().expect("a valid name"),
+        report: report.to_owned(),
+        is_progress,
+    };
+    let mut reports = vec![
+        reported(1, "a third", true),
+        reported(1, "a node", false),
+        reported(2, "a half", true),
+        reported(1, "two thirds", true),
+        reported(1, "a line", false),
+        reported(1, "all", true),
+    ];
+    newest_progress(&mut reports);
+    let told: Vec<&str> = reports.iter().map(|one| &*one.report).collect();
+    assert_eq!(told, ["a node", "a half", "a line", "all"]);
+}
+
 /// A change whose transaction commits after one with a larger number.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_is_committed_late_comes_all_the_same() {
