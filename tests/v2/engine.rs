@@ -99,19 +99,28 @@ async fn a_picture_inside_the_network_is_not_fetched() {
 }
 
 #[tokio::test]
-async fn an_object_with_a_name_of_the_parser_is_an_input_as_any_other() {
+async fn an_object_with_a_name_of_the_parser_is_refused_and_told() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();
     let mark = "$serde_json::private::RawValue";
     let graph = json!({
         "1": {"class_type": "PreviewAny", "inputs": {"source": {mark: "[1,2]"}}},
     });
-    let job = submit(&server, &json!({"workflow": graph})).await;
-    let told = events_of(&server, &job).await;
-    let (_, last) = told.last().unwrap();
-    let output = last["outputs"][0]["id"].as_str().unwrap();
-    let target = format!("/api/v2/assets/{output}/content");
-    let content = server.send(&Request::get(&target)).await.unwrap();
-    let text = content.text();
-    assert!(text.contains(mark) && text.contains("\"[1,2]\""), "{text}");
+    for (target, member, status) in [
+        ("/api/v2/jobs", "workflow", 400),
+        ("/api/prompt", "prompt", 400),
+    ] {
+        let body = json!({member: graph}).to_string();
+        let request = Request::new("POST", target)
+            .header("Content-Type", "application/json")
+            .header("Idempotency-Key", "key")
+            .body(body.into_bytes());
+        let refused = server.send(&request).await.unwrap();
+        let text = refused.text();
+        assert_eq!(refused.status, status, "{text}");
+        assert!(
+            text.contains(mark) && text.contains("another name"),
+            "{text}"
+        );
+    }
 }

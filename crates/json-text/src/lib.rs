@@ -11,7 +11,7 @@ mod spelling;
 mod tree;
 
 pub use spelling::Spelling;
-pub use tree::{object, read, read_str, value};
+pub use tree::{object, read, read_str, read_str_to_look, read_to_look, value};
 
 /// Most values that one text may have: a graph of 50,000 nodes has room for 20 in each.
 pub const MOST_VALUES: usize = 1_000_000;

@@ -203,23 +203,34 @@ fn a_list_takes_no_more_than_its_weight() {
 }
 
 #[test]
-fn a_name_of_the_parser_is_a_name() {
-    #[derive(serde::Deserialize)]
+fn a_name_of_the_parser_is_refused_where_it_would_be_kept_and_a_name_elsewhere() {
+    #[derive(Debug, serde::Deserialize)]
     struct Fields {
-        #[serde(deserialize_with = "value")]
-        any: Value,
-        #[serde(deserialize_with = "object")]
-        object: Map<String, Value>,
+        #[serde(rename = "any", deserialize_with = "value")]
+        _any: Value,
+        #[serde(rename = "object", deserialize_with = "object")]
+        _object: Map<String, Value>,
     }
     let mark = "$serde_json::private::RawValue";
     for name in [mark, "\\u0024serde_json::private::RawV\\u0061lue"] {
         let text = format!(r#"{{"{name}":"[1,2]"}}"#);
         let seen = json!({ mark: "[1,2]" });
-        assert_eq!(read_str(&text).expect("valid JSON"), seen);
-        let nested = format!(r#"{{"any":[{text}],"object":{text}}}"#);
-        let fields: Fields = serde_json::from_str(&nested).expect("valid JSON");
-        assert_eq!(fields.any, json!([seen]));
-        assert_eq!(Value::from(fields.object), seen);
+        assert_eq!(read_str_to_look(&text).expect("valid JSON"), seen);
+        assert_eq!(read_to_look(text.as_bytes()).expect("valid JSON"), seen);
+        let second = format!(r#"[{{"a":1,"{name}":"[1,2]"}}]"#);
+        for refused in [read_str(&text), read(text.as_bytes()), read_str(&second)] {
+            let told = refused.expect_err("a reserved name").to_string();
+            assert!(
+                told.contains(mark) && told.contains("another name"),
+                "{told}"
+            );
+        }
+        for fields in [
+            format!(r#"{{"any":[{text}],"object":{{}}}}"#),
+            format!(r#"{{"any":[],"object":{text}}}"#),
+        ] {
+            serde_json::from_str::<Fields>(&fields).expect_err("a reserved name");
+        }
     }
 }
 

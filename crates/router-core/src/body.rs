@@ -16,9 +16,9 @@ pub(crate) fn view(body: &[u8]) -> Result<Value, String> {
     // As a text, none of its strings is looked through a second time for being one.
     let text = match str::from_utf8(body) {
         Ok(text) => text,
-        Err(_) => return json_text::read(body).map_err(malformed),
+        Err(_) => return json_text::read_to_look(body).map_err(malformed),
     };
-    let refused = match json_text::read_str(text) {
+    let refused = match json_text::read_str_to_look(text) {
         Ok(view) => return Ok(view),
         Err(refused) => refused,
     };

@@ -38,7 +38,7 @@ struct Reader<'a> {
 /// What can be held as it is takes no longer than usual.
 #[must_use]
 pub fn read_leniently(body: &[u8]) -> Option<Value> {
-    if let Ok(value) = json_text::read(body) {
+    if let Ok(value) = json_text::read_to_look(body) {
         return Some(value);
     }
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;

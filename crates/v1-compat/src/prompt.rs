@@ -413,15 +413,6 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_the_parser_goes_into_pictures_as_any_other() {
-        let named = r#"{"$serde_json::private::RawValue":"[1]"}"#;
-        let extra = format!(r#"{{"extra_pnginfo": {{"workflow": {named}}}}}"#);
-        let request = read(&format!(r#"{{"prompt": {{}}, "extra_data": {extra}}}"#));
-        let request = request.expect("a submission");
-        assert_eq!(request.extra_pnginfo["workflow"].to_string(), named);
-    }
-
-    #[test]
     fn numbers_of_extra_data_are_kept_however_large() {
         let extra = r#"{"seed":18446744073709551616,"deep":[-9223372036854775809,1e400]}"#;
         let request = read(&format!(r#"{{"prompt": {{}}, "extra_data": {extra}}}"#));

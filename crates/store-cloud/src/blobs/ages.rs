@@ -53,11 +53,16 @@ impl Puts {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub(super) fn start(database: &Database) -> Self {
+        let turnstile = database.turnstile().apart();
         let database = database.clone();
-        Self(Batches::start(TOGETHER, move |puts| {
-            let database = database.clone();
-            async move { put_rows(&database, &puts).await }.boxed()
-        }))
+        Self(Batches::in_turn(
+            &turnstile,
+            TOGETHER,
+            move |puts: Vec<Put>| {
+                let database = database.clone();
+                async move { put_rows(&database, &puts).await }.boxed()
+            },
+        ))
     }
 
     /// Keeps a blob that is about to be put from being deleted; whether it was whole in the bucket before.
