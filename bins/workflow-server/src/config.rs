@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time;
 
 use accounts::{RateWindow, Tier};
+use asset_store::LONGEST_RUN;
 use hyper_kit::Host;
 use installation::{MinFree, OpenOptions, ReserveOptions};
 use jiff::SignedDuration;
@@ -337,10 +338,6 @@ impl Config {
     }
 }
 
-/// The longest run of a job. A deadline of more than a day that is asked for an output while its job runs is kept as it is, and no output
-/// is to be gone before its job is over.
-const LONGEST_RUN: time::Duration = time::Duration::from_secs(24 * 3_600);
-
 /// How long a job may run.
 struct RunLimit(time::Duration);
 
@@ -350,7 +347,7 @@ impl Value for RunLimit {
 
     fn read(text: &str) -> Option<Self> {
         let Duration(limit) = Duration::<1>::read(text)?;
-        (limit <= LONGEST_RUN).then_some(Self(limit))
+        (limit <= LONGEST_RUN.unsigned_abs()).then_some(Self(limit))
     }
 
     fn show(&self) -> String {

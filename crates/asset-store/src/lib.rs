@@ -38,7 +38,7 @@ pub use link::{InvalidLink, Link, LinkKeys};
 pub use memory::{MemoryBlobs, MemoryRecords, RecordRows};
 pub use records::{
     AssetQuery, AssetRecords, FileNames, InsertAsset, InsertOutcome, InsertRule, InsertStep,
-    KeyClaim, RecordFacts, RecordsError, Removal, fits,
+    KeyClaim, LONGEST_RUN, RecordFacts, RecordsError, Removal, fits,
 };
 pub use retention::Retention;
 pub use scrub::{ScrubNext, ScrubPace, ScrubState, ScrubStates};

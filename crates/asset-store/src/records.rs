@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::{Asset, AssetId, BlobHash, BoxError, FilePath, Hold, KeptAsset};
 
-pub use rules::{InsertStep, RecordFacts, fits};
+pub use rules::{InsertStep, LONGEST_RUN, RecordFacts, fits};
 
 /// An idempotency key to be claimed together with the row it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]

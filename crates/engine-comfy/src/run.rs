@@ -199,8 +199,12 @@ impl<'a> Run<'a> {
                 News::Shown(node, ui) => self.show(node, ui).await?,
                 News::Preview(preview) => self.sink().preview(preview),
                 News::Frame(node, png) => {
-                    let taken = self.sink().frame(&node, png).await;
-                    taken.map_err(|refused| refused.ends_run(node, None))?;
+                    if let Err(refused) = self.sink().frame(&node, png).await {
+                        // Nobody reads what the prompt makes from now on.
+                        self.worker.stray(&self.prompt);
+                        let class = self.translator.class(&node).to_owned();
+                        return Err(refused.ends_run(node, class));
+                    }
                 }
                 News::Line(node, line) => self.sink().text(&node, &line),
                 News::MayBeOver => may_be_over = true,

@@ -211,9 +211,9 @@ fn read(
             models: ids.len(),
             missing: missing.clone(),
         });
-        // Compiled with or without a credential, so that a mistake is found before it matters.
         let keys = keys.unwrap_or_else(|_| PartnerKeys::none(&partner.id));
         for (id, file) in ids {
+            // Files of a folder are compiled without a credential too: a mistake is found before it matters.
             if !(are_right && missing.is_some()) {
                 let model = parse::model(&id, file, &partner.file, of_partner, &mut faults);
                 let Some(model) = model else { continue };

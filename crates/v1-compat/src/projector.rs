@@ -157,7 +157,7 @@ impl Projector {
         let AccountEvent::Saved(job) = &news.event else {
             return None;
         };
-        let ends = job.status.is_terminal() && self.live.contains(&job.id);
+        let ends = job.status.is_terminal() && !job.is_withdrawn() && self.live.contains(&job.id);
         ends.then_some(&**job)
     }
 

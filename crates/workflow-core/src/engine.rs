@@ -163,12 +163,12 @@ pub enum FrameRefused {
 impl FrameRefused {
     /// How it ends the run of the node that made the picture.
     #[must_use]
-    pub fn ends_run(self, node: NodeId, class: Option<String>) -> RunError {
+    pub fn ends_run(self, node: NodeId, class: String) -> RunError {
         match self {
             Self::Superseded => RunError::Canceled(Some(node)),
             Self::NobodyHere => RunError::Failed(JobError {
                 node_id: Some(node),
-                class_type: class,
+                class_type: Some(class),
                 exception_type: Some("ConnectionError".to_owned()),
                 ..JobError::new(JobErrorCode::NodeExecutionError, self.to_string())
             }),

@@ -1,6 +1,7 @@
 //! Whole requests, from head to body, against an API over memory.
 
 mod assets;
+mod credential;
 mod document;
 mod events;
 mod harness;
@@ -8,5 +9,4 @@ mod jobs;
 mod many;
 mod older;
 mod requests;
-mod standing;
 mod uploads;

@@ -8,7 +8,7 @@ use super::{AssetQuery, InsertAsset, InsertOutcome, InsertRule};
 use crate::{Asset, Retention};
 
 /// No run is expected to take longer: a deadline before that might hide an output from its own job.
-const LONGEST_RUN: SignedDuration = SignedDuration::from_hours(24);
+pub const LONGEST_RUN: SignedDuration = SignedDuration::from_hours(24);
 
 /// What a store finds out before it makes a record, all of it in the transaction of the insert.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -58,8 +58,12 @@ impl Admissions for PgCalls {
             },
         };
         let admitted = self.admissions.write(admission).await;
-        // An error here is one before anything was changed.
-        admitted.map_err(|error| RouterError::Unavailable(Box::new(error)))?
+        admitted.map_err(|error| match error {
+            // Whoever wrote the batch is gone, perhaps after its commit.
+            DatabaseError::Closing => RouterError::Unavailable(Box::new(unavailable(error))),
+            // Any other error here is one before anything was changed.
+            error => RouterError::Unavailable(Box::new(error)),
+        })?
     }
 
     async fn end(&self, call: CallEnd<'_>) -> Result<Settled, CallsError> {

@@ -32,6 +32,13 @@ const HANDSHAKE: Duration = Duration::from_secs(3);
 /// end, and than a failover.
 const SILENCE: Duration = Duration::from_secs(15);
 
+/// How long connections are left alone at most after they were ended. A backend that waits for a lock, or for a standby, does not
+/// notice that its client has gone: each end leaves some of them behind.
+const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+
+/// After how long without an end the next one is the first again.
+const FORGOTTEN: Duration = Duration::from_hours(1);
+
 /// The hosts of an address, each with a configuration of its own: the driver bounds the first step to a host alone, and one that
 /// accepts and says nothing would keep the others from being asked. Clones are the same.
 #[derive(Clone)]
@@ -55,7 +62,15 @@ enum Order {
 
 /// The connections of a pool. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Connections(Arc<Mutex<Vec<Made>>>);
+pub(crate) struct Connections(Arc<Mutex<State>>);
+
+/// What clones share.
+#[derive(Debug, Default)]
+struct State {
+    made: Vec<Made>,
+    /// When connections were ended last, and how long it takes until they may be again.
+    ended: Option<(Instant, Duration)>,
+}
 
 /// A connection, by the task that reads it.
 #[derive(Debug)]
@@ -147,9 +162,9 @@ impl Connect for Hosts {
 
 impl Connections {
     fn add(&self, task: AbortHandle) {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        made.retain(|one| !one.task.is_finished());
-        made.push(Made {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.made.retain(|one| !one.task.is_finished());
+        state.made.push(Made {
             at: Instant::now(),
             task,
         });
@@ -169,16 +184,24 @@ impl Connections {
     }
 
     fn end_those_before(&self, moment: Instant) {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = made.len();
-        made.retain(|one| {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let since = |(at, _): (Instant, Duration)| now - at;
+        let last = state.ended.filter(|last| since(*last) < FORGOTTEN);
+        if last.is_some_and(|last| since(last) < last.1) {
+            return;
+        }
+        let before = state.made.len();
+        state.made.retain(|one| {
             let stays = one.at >= moment;
             if !stays {
                 one.task.abort();
             }
             stays
         });
-        if made.len() < before {
+        if state.made.len() < before {
+            let pause = last.map_or(SILENCE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
+            state.ended = Some((now, pause));
             tracing::warn!(
                 seconds = SILENCE.as_secs(),
                 "PostgreSQL said nothing for long; its connections are made anew"

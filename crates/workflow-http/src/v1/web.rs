@@ -89,7 +89,8 @@ pub(crate) async fn fallback(
         false => None,
     };
     let files = match &caller {
-        Some(caller) => Some(nodes::uploads(v1, &caller.account, now).await?),
+        // A list that cannot be had for a moment keeps the page from nothing.
+        Some(caller) => nodes::uploads(v1, &caller.account, now).await.ok(),
         None => None,
     };
     let files = files.map(HashSet::from_iter);

@@ -84,7 +84,7 @@ impl Run {
         let root = self.nodes[node].root.unwrap_or(node);
         let step = &self.nodes[root].step;
         let (id, class) = (step.id.clone(), step.definition.class.clone());
-        let ended = refused.ends_run(id.clone(), Some(class));
+        let ended = refused.ends_run(id.clone(), class);
         if let RunError::Failed(_) = ended {
             let inputs = self.inputs_of(node);
             let failed = NodeEvent::Failed { node: id, inputs };
