@@ -58,11 +58,13 @@ impl Admissions for PgCalls {
             },
         };
         let admitted = self.admissions.write(admission).await;
-        admitted.map_err(|error| match error {
-            // Whoever wrote the batch is gone, perhaps after its commit.
-            DatabaseError::Closing => RouterError::Unavailable(Box::new(unavailable(error))),
-            // Any other error here is one before anything was changed.
-            error => RouterError::Unavailable(Box::new(error)),
+        admitted.map_err(|error| {
+            // The task of the batch is gone, perhaps after its commit; any other error is one before anything was changed.
+            let may_be_written = matches!(error, DatabaseError::Closing);
+            RouterError::Unavailable(match may_be_written {
+                true => Box::new(unavailable(error)),
+                false => Box::new(error),
+            })
         })?
     }
 
