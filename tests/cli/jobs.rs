@@ -210,35 +210,6 @@ async fn a_job_that_fails_says_where_and_exits_with_1() {
 }
 
 #[tokio::test]
-async fn one_output_that_cannot_be_saved_keeps_no_other_back() {
-    let (server, _data) = server().await;
-    let user = User::of(&server);
-    let mut graph = one_picture("first");
-    for (id, prefix) in [("3", "second"), ("4", "third")] {
-        graph[id] = graph["2"].clone();
-        graph[id]["inputs"]["filename_prefix"] = json!(prefix);
-    }
-    user.write("graph.json", &graph);
-    let id = user.good(&["submit", "graph.json"]).await;
-    let id = id.trim();
-    user.good(&["watch", id]).await;
-    let job = user.json("job", &["jobs", id]).await;
-    let outputs = job["outputs"].as_array().unwrap();
-    assert_eq!(outputs.len(), 3);
-    let gone = outputs[0]["id"].as_str().unwrap();
-    user.good(&["assets", "delete", gone]).await;
-
-    let saved = user.run(&["outputs", id, "--out", "some"]).await;
-    assert_eq!(saved.code, 4, "{}", saved.err);
-    let told = |output: &Value| format!("some/{}\n", output["name"].as_str().unwrap());
-    let rest: String = outputs[1..].iter().map(told).collect();
-    assert_eq!(saved.out, rest, "{}", saved.err);
-    for output in &outputs[1..] {
-        assert!(is_png(&user.path(told(output).trim())));
-    }
-}
-
-#[tokio::test]
 async fn the_same_key_gives_the_same_job() {
     let (server, _data) = server().await;
     let user = User::of(&server);
