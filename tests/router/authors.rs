@@ -257,7 +257,7 @@ async fn without_a_terminal_flags_and_lines_answer() {
     // Nothing that is there is written over, and what is refused leaves nothing behind.
     std::fs::write(&file, partner.clone() + "# changed\n").unwrap();
     for (words, lines, reason) in [
-        (&flags[..], lines, "mine/acme is there already"),
+        (&flags[..], lines, "mine/acme exists already"),
         (
             &["new", "mine", "--model", "bfl/painter"],
             "",
