@@ -317,7 +317,7 @@ fn of_jobs(error: &JobsError) -> Answer {
         JobsError::Graph(GraphError::NotAnObject) => refused(
             "invalid_json",
             "The request body is not valid JSON",
-            "`prompt` cannot be read: it nests too deeply, or holds a number or text beyond all range".to_owned(),
+            "`prompt` cannot be read: it nests too deeply, holds a number or text beyond all range, or has a member called `$serde_json::private::RawValue`; give that another name".to_owned(),
         ),
         // As a graph without outputs: it is one.
         JobsError::Graph(GraphError::Empty) | JobsError::NoOutputs => {
