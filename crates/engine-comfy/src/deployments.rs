@@ -220,27 +220,32 @@ impl Deployments {
         name: &DeploymentName,
         now: Timestamp,
     ) -> Result<(), DeploymentsError> {
-        let stored = self.inner.stored(name).await?;
+        let mut stored = self.inner.stored(name).await?;
         let running = self.inner.running().get(name).cloned();
-        if let Some(running) = running {
+        if let Some(running) = &running {
             // No submission comes in between: those that were taken before are seen.
             running.engine.end();
-            let has_jobs = self.inner.has_jobs(&running, now).await;
+            let has_jobs = self.inner.has_jobs(running, now).await;
             if !matches!(has_jobs, Ok(false)) {
                 running.engine.follow(&running.state().row);
                 has_jobs?;
                 return Err(DeploymentsError::InUse(name.clone()));
             }
         }
-        match self.inner.ports.rows.remove(name, stored.version).await? {
-            true => {
+        for _ in 0..TRIES {
+            if self.inner.ports.rows.remove(name, stored.version).await? {
                 tracing::info!(deployment = name.as_str(), "a deployment is removed");
                 self.inner.sync().await?;
                 self.inner.bell.notify_one();
-                Ok(())
+                return Ok(());
             }
-            false => Err(DeploymentsError::Busy),
+            // Whoever keeps it has just written what became of a worker.
+            stored = self.inner.stored(name).await?;
         }
+        if let Some(running) = running {
+            running.engine.follow(&running.state().row);
+        }
+        Err(DeploymentsError::Busy)
     }
 
     /// The newest things that happened to a deployment, newest first.
