@@ -77,7 +77,7 @@ impl Admissions for SequentialAdmissions {
         let CallAdmission {
             generation, lease, ..
         } = call;
-        let (cause, hold) = (generation.cause(), generation.hold());
+        let (cause, hold) = (generation.id.cause(), generation.hold());
         let now = generation.dispatched_at;
         let held = self
             .accounts

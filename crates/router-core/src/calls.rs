@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accounts::{AccountId, Fingerprint, KeyId, Labels, LedgerRef, lapses_at};
+use accounts::{AccountId, Fingerprint, KeyId, Labels, lapses_at};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -219,12 +219,6 @@ impl Generation {
         }
     }
 
-    /// Why credits are held for it.
-    #[must_use]
-    pub fn cause(&self) -> LedgerRef {
-        LedgerRef::Generation(self.id.0)
-    }
-
     /// The credits that are held for it.
     #[must_use]
     pub fn hold(&self) -> u32 {
@@ -233,7 +227,7 @@ impl Generation {
 }
 
 impl Dispatched {
-    /// What the caller is told.
+    /// The answer for the caller.
     ///
     /// # Errors
     /// If a retry has the key now, since preparing took so long.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use accounts::LedgerRef;
 use uuid::Uuid;
 
 /// Most characters of the provider segment (RouterProviderSegment).
@@ -36,6 +37,14 @@ pub struct RequestId(pub Uuid);
 /// One piece of work at a partner: what is billed once. It bears the id of the request that began it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GenerationId(pub Uuid);
+
+impl GenerationId {
+    /// The entry of the ledger under which credits are held and billed.
+    #[must_use]
+    pub fn cause(self) -> LedgerRef {
+        LedgerRef::Generation(self.0)
+    }
+}
 
 impl ModelId {
     /// Joins the two segments of a path.

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, LedgerRef};
+use accounts::AccountId;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -363,12 +363,8 @@ pub(super) async fn release_room(router: &Inner, permit: Permit<'_>) {
 }
 
 pub(super) async fn release_hold(router: &Inner, account: &AccountId, id: GenerationId) {
-    let released = router.ports.accounts.release(account, cause(id));
+    let released = router.ports.accounts.release(account, id.cause());
     if let Err(error) = released.await {
         tracing::error!(generation.id = %id, error = &error as &dyn std::error::Error, "a hold on credits was not released");
     }
-}
-
-pub(super) fn cause(id: GenerationId) -> LedgerRef {
-    LedgerRef::Generation(id.0)
 }

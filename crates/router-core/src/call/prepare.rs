@@ -244,7 +244,7 @@ pub(super) async fn admit(router: &Inner, order: &Order) -> Result<Box<Dispatch>
     };
     if let Err(error) = settlement {
         // Credits are judged before the body.
-        let (cause, hold) = (generation.cause(), generation.hold());
+        let (cause, hold) = (generation.id.cause(), generation.hold());
         let held = ports.accounts.reserve(payer, cause, hold, lease.lasts, now);
         RouterError::of_reservation(held.await.map_err(RouterError::unavailable)?)?;
         return Err(error);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::execution::{cause, release_hold};
+use super::execution::release_hold;
 use super::prepare::{
     Judged, KEY_LIFETIME, SUBMISSION, aside, fingerprint, judged, served_by, unavailable,
 };
@@ -167,7 +167,7 @@ impl Submission<'_> {
             account,
             scopes: &limits.scoped_budgets.of_call(key, &self.labels),
         };
-        let reserved = accounts.reserve(payer, cause(self.id), hold, lasts, now);
+        let reserved = accounts.reserve(payer, self.id.cause(), hold, lasts, now);
         let reserved = reserved.await.map_err(RouterError::unavailable)?;
         RouterError::of_reservation(reserved)?;
         // While it waits it holds nothing: the credits are set aside when it is dispatched.

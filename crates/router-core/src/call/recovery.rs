@@ -116,7 +116,7 @@ impl Inner {
             }
         }
         let hold = permits.iter();
-        let hold = hold.map(|permit| (permit.account, execution::cause(permit.generation)));
+        let hold = hold.map(|permit| (permit.account, permit.generation.cause()));
         let holds: Vec<(&AccountId, LedgerRef)> = hold.collect();
         let (accounts, lasts) = (&self.ports.accounts, lease.lasts);
         for position in accounts.renew(&holds, lasts, now).await? {
@@ -156,7 +156,7 @@ impl Inner {
     /// Holds credits for a call that runs, as far as there are any: a hold ends with the process that made it, or lapses.
     async fn hold_again(&self, permit: Permit<'_>) {
         let hold = u32::try_from(permit.hold_cents).unwrap_or(u32::MAX);
-        let (cause, lasts) = (execution::cause(permit.generation), self.config.lease);
+        let (cause, lasts) = (permit.generation.cause(), self.config.lease);
         let (accounts, now) = (&self.ports.accounts, self.ports.timer.now());
         let held = accounts.reserve(permit.account.into(), cause, hold, lasts, now);
         if let Err(error) = held.await {

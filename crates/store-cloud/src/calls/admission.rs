@@ -44,7 +44,7 @@ impl Admissions for PgCalls {
             wish: Reserve {
                 account: payer.account.clone(),
                 scopes: payer.scopes.to_vec(),
-                cause: generation.cause(),
+                cause: generation.id.cause(),
                 hold_cents: generation.hold(),
                 budgets: limits.budgets,
                 lasts: lease.lasts,

@@ -83,7 +83,7 @@ async fn renew(stores: &Stores, call: &Generation) {
     assert_eq!(lost.expect("it answers"), []);
     let lost = stores.quota.renew(&[call.permit()], lease(), at(1)).await;
     assert!(lost.expect("it answers").is_empty());
-    let holds = [(&call.account, call.cause())];
+    let holds = [(&call.account, call.id.cause())];
     let lost = stores.accounts.renew(&holds, lease().lasts, at(1)).await;
     assert!(lost.expect("it answers").is_empty());
 }
