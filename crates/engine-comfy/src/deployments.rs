@@ -239,7 +239,7 @@ impl Deployments {
                 self.inner.bell.notify_one();
                 return Ok(());
             }
-            // Whoever keeps it has just written what became of a worker.
+            // The owner of the deployment wrote the state of a worker in between.
             stored = self.inner.stored(name).await?;
         }
         if let Some(running) = running {

@@ -227,7 +227,7 @@ impl RouterError {
         Self::Unavailable(Box::new(error))
     }
 
-    /// What the caller is told of a wish to set credits aside.
+    /// The error for the caller if credits could not be set aside.
     ///
     /// # Errors
     /// If they are not.

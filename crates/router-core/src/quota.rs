@@ -140,7 +140,7 @@ impl Load {
 }
 
 impl Admission {
-    /// What the caller of a call that may cost so much is told.
+    /// The answer for the caller of a call that may cost `hold_cents`.
     ///
     /// # Errors
     /// If the call has no room.

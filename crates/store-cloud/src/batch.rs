@@ -61,7 +61,7 @@ impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
             let mut together = Vec::with_capacity(most);
             while arriving.recv_many(&mut together, 1).await > 0 {
                 let pass = turnstile.take(&counted).await;
-                // Whoever is about to come is let in.
+                // Tasks that are ready to write join this batch.
                 tokio::task::yield_now().await;
                 while together.len() < most
                     && let Ok(item) = arriving.try_recv()
@@ -174,7 +174,7 @@ impl Turnstile {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Nothing is half done when somebody panics.
+        // A panic under the lock leaves the queue whole.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     MintedKey, Reservation, Scopes, Tier,
 };
 
-/// How many histories are told, and how many steps each of them has.
+/// How many histories run, and how many steps each of them has.
 const SEEDS: u64 = 16;
 const STEPS: usize = 150;
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::link;
 use crate::{SigningKeys, Turns, Work};
 
-/// How many histories are told, and how many steps each of them has.
+/// How many histories run, and how many steps each of them has.
 const SEEDS: u64 = 16;
 const STEPS: usize = 120;
 

@@ -17,7 +17,7 @@ use crate::{
     FileContent, FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError,
 };
 
-/// How many histories are told, and how many steps each of them has.
+/// How many histories run, and how many steps each of them has.
 const SEEDS: u64 = 12;
 const STEPS: usize = 60;
 

@@ -14,7 +14,7 @@ use super::*;
 use crate::{LeaseNews, QueueDepth};
 use model::{Known, Model, other_set};
 
-/// How many histories are told, and how many steps each of them has.
+/// How many histories run, and how many steps each of them has.
 const SEEDS: u64 = 16;
 const STEPS: usize = 150;
 

@@ -26,7 +26,7 @@ fn deadline(result: Result<crate::Answer, RouterError>) -> Option<Duration> {
     }
 }
 
-/// What a caller is told at the deadline to become of the call.
+/// What becomes of the call, by the error that its caller gets at the deadline.
 fn left(result: &Result<crate::Answer, RouterError>) -> Option<LeftCall> {
     match result {
         Err(RouterError::Deadline { left, .. }) => Some(*left),
