@@ -3,6 +3,7 @@
 //! A store's tests call [`job_store`], which runs every rule on a fresh store, so that no store can leave one out. A broken
 //! rule panics at the assertion that states it.
 
+mod as_memory;
 mod changes;
 mod commit;
 mod deployments;
@@ -31,6 +32,7 @@ use crate::{
     SaveOutcome, WorkerId,
 };
 
+pub use as_memory::as_memory;
 pub use changes::{Replicas, changes};
 pub use deployments::deployments;
 pub use replicas::replicas;

@@ -301,6 +301,15 @@ async fn odd_jobs_keep_their_contracts() {
         contract::changes(replicas).await;
     }
     contract::replicas(|| stores.two().map(|one| job_ports(&one))).await;
+    let fresh = async || {
+        let ports = job_ports(&stores.one());
+        (ports.clone(), ports.records)
+    };
+    contract::as_memory(fresh, async |records| {
+        let account = "a".parse().expect("a valid name");
+        records.stored_bytes(&account).await.expect("an answer")
+    })
+    .await;
 }
 
 #[tokio::test]

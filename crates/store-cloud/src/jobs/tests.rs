@@ -2,23 +2,22 @@
 
 mod crash;
 mod looks;
-mod model;
 mod storm;
 mod zombies;
 
 use std::sync::Arc;
 
 use accounts::AccountId;
-use asset_store::{AssetId, AssetRecords, BlobHash, KeyClaim};
+use asset_store::{AssetId, BlobHash};
 use bytes::Bytes;
 use futures_util::future::join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use trace_context::TraceContext;
 use uuid::Uuid;
 use workflow_core::contract::{self, Stores, new_job};
 use workflow_core::{
-    ClaimRequest, Durability, InsertJob, Job, JobBody, JobErrorCode, JobEvent, JobId, JobQuery,
-    JobQueue, JobStore, NewOutput, OutputKind, OutputName, Placement, QueueBounds, RequirementSet,
+    ClaimRequest, Durability, InsertJob, Job, JobBody, JobErrorCode, JobEvent, JobId, JobQueue,
+    JobStore, NewOutput, OutputKind, OutputName, Placement, QueueBounds, RequirementSet,
     Requirements, ResolvedFiles, Rooms, SaveJob, WorkerId,
 };
 
@@ -63,6 +62,29 @@ async fn jobs_in_rows_keep_the_contract() {
         return;
     }
     contract::job_store(|| testing::now(fresh())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_answer_any_calls_as_memory_does() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let fresh = async || {
+        let database = testing::database().await;
+        let changes = PgChanges::start(database.clone());
+        (ports(&database, &changes), database)
+    };
+    contract::as_memory(fresh, async |database| {
+        let sum = "SELECT (SELECT coalesce(sum(size_bytes), 0) FROM assets)
+            + (SELECT coalesce(sum(length(workflow) + length(origin)), 0) FROM job_bodies)";
+        let connection = database.connection().await.expect("it answers");
+        let summed = connection
+            .query_one(&format!("SELECT ({sum})::bigint"), &[])
+            .await;
+        let summed: i64 = summed.expect("a sum").get(0);
+        summed.try_into().expect("no less than none")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,18 +152,6 @@ fn plain(job: Job) -> SaveJob {
         log: None,
         durability: Durability::Now,
         reports: Vec::new(),
-    }
-}
-
-fn query() -> JobQuery {
-    JobQuery {
-        over: None,
-        statuses: Vec::new(),
-        account: acme(),
-        labels: Vec::new(),
-        after: None,
-        limit: 100,
-        outputs: usize::MAX,
     }
 }
 

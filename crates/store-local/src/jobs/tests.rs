@@ -1,6 +1,5 @@
 //! The contract of jobs on SQLite, and what only a restart shows.
 
-mod model;
 mod put_off;
 mod requirements;
 mod restarts;
@@ -144,6 +143,15 @@ fn output(asset: u128) -> NewOutput {
     }
 }
 
+fn stores(store: &Store) -> Stores {
+    let jobs = Arc::new(store.jobs());
+    Stores {
+        jobs: Arc::clone(&jobs) as Arc<dyn JobStore>,
+        queue: jobs,
+        records: Arc::new(store.records()),
+    }
+}
+
 #[tokio::test]
 async fn jobs_in_rows_keep_the_contract() {
     let roots = Mutex::new(Vec::new());
@@ -151,12 +159,26 @@ async fn jobs_in_rows_keep_the_contract() {
         let root = root();
         let store = store(&root, 0);
         roots.lock().expect("no panic").push(root);
-        let jobs = Arc::new(store.jobs());
-        Stores {
-            jobs: Arc::clone(&jobs) as Arc<dyn JobStore>,
-            queue: jobs,
-            records: Arc::new(store.records()),
-        }
+        stores(&store)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rows_answer_any_calls_as_memory_does() {
+    let fresh = async || {
+        let root = root();
+        let store = store(&root, 0);
+        (stores(&store), (root, store.jobs()))
+    };
+    contract::as_memory(fresh, async |(_, jobs)| {
+        let summed = jobs.database.read(|rows| {
+            let sum = "SELECT (SELECT ifnull(sum(size_bytes), 0) FROM assets)
+                + (SELECT ifnull(sum(length(workflow) + length(origin)), 0) FROM job_bodies)";
+            rows.query_row(sum, [], |row| row.get::<_, i64>(0))
+        });
+        let summed = summed.await.expect("a sum");
+        summed.try_into().expect("no less than none")
     })
     .await;
 }
