@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use asset_store::BlobHash;
 use bytes::Bytes;
@@ -191,12 +191,8 @@ impl Replays {
     /// The bytes of a generation; `None` if they are not there.
     pub(super) async fn read(&self, id: GenerationId) -> io::Result<Option<Bytes>> {
         let inner = Arc::clone(&self.0);
-        blocking(move || match fs::read(inner.path(id)) {
-            Ok(bytes) => Ok(Some(bytes.into())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        })
-        .await
+        let read = blocking(move || directory::if_there(fs::read(inner.path(id))));
+        Ok(read.await?.map(Bytes::from))
     }
 
     /// Removes files that no row names any more. What stays is found by a later walk.
@@ -207,11 +203,7 @@ impl Replays {
         let inner = Arc::clone(&self.0);
         let removed = blocking(move || {
             for id in ids {
-                match fs::remove_file(inner.path(id)) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
-                }
+                directory::if_there(fs::remove_file(inner.path(id)))?;
             }
             Ok(())
         });
@@ -303,22 +295,17 @@ impl Inner {
 
     fn next_old(&self, limit: usize) -> io::Result<Vec<GenerationId>> {
         let folder = self.folder_of(self.next.fetch_add(1, Ordering::Relaxed));
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+        let Some(entries) = directory::if_there(fs::read_dir(folder))? else {
+            return Ok(Vec::new());
         };
-        let now = std::time::SystemTime::from(self.clock.now());
+        let now = SystemTime::from(self.clock.now());
         let mut old = Vec::new();
         for entry in entries {
             let entry = entry?;
-            let age = now.duration_since(entry.metadata()?.modified()?);
-            let id = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| Uuid::try_parse(name).ok());
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| Uuid::try_parse(name).ok());
             if let Some(id) = id
-                && age.is_ok_and(|age| age >= SETTLED_AFTER)
+                && is_old(&entry, now)?
             {
                 old.push(GenerationId(id));
             }
@@ -328,6 +315,15 @@ impl Inner {
         }
         Ok(old)
     }
+}
+
+/// Whether a file is so old that a row names it, if any does. One that another sweep removed meanwhile is not.
+fn is_old(entry: &fs::DirEntry, now: SystemTime) -> io::Result<bool> {
+    let Some(metadata) = directory::if_there(entry.metadata())? else {
+        return Ok(false);
+    };
+    let age = now.duration_since(metadata.modified()?);
+    Ok(age.is_ok_and(|age| age >= SETTLED_AFTER))
 }
 
 /// Makes the names of the folders durable.
@@ -352,5 +348,23 @@ async fn blocking<T: Send + 'static>(
     match task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_went_while_its_folder_was_walked_is_not_old() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("file");
+        fs::write(&path, "").expect("a file");
+        let mut entries = fs::read_dir(folder.path()).expect("the folder");
+        let entry = entries.next().expect("a file").expect("an entry");
+        let later = SystemTime::now() + 2 * SETTLED_AFTER;
+        assert!(is_old(&entry, later).expect("it is there"));
+        fs::remove_file(&path).expect("it is there");
+        assert!(!is_old(&entry, later).expect("it is gone"));
     }
 }

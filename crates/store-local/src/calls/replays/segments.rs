@@ -167,27 +167,32 @@ impl ReplaySegments {
         }
     }
 
-    /// Removes the files whose keys have all expired.
+    /// Removes the files whose keys have all expired. Another sweep may go over them at the same time.
     pub(super) fn sweep(&self, now: Timestamp) -> io::Result<()> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
+        self.over(now)?
+            .into_iter()
+            .try_for_each(|end| self.remove(end))
+    }
+
+    /// The ends of the hours whose files are over.
+    fn over(&self, now: Timestamp) -> io::Result<Vec<i64>> {
+        let Some(entries) = directory::if_there(fs::read_dir(&self.folder))? else {
+            return Ok(Vec::new());
         };
+        let is_over = |end: &i64| end.saturating_add(KEPT_AFTER_S) <= now.as_second();
+        let mut over = Vec::new();
         for entry in entries {
-            let entry = entry?;
-            let end = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok());
-            let is_over = |end: i64| end.saturating_add(KEPT_AFTER_S) <= now.as_second();
-            if let Some(end) = end
-                && is_over(end)
-            {
-                self.open().retain(|hour| hour.end != end);
-                fs::remove_file(entry.path())?;
-            }
+            let name = entry?.file_name();
+            let end = name.to_str().and_then(|name| name.parse().ok());
+            over.extend(end.filter(is_over));
         }
+        Ok(over)
+    }
+
+    /// Removes the file of an hour, unless another sweep did since it was listed.
+    fn remove(&self, end: i64) -> io::Result<()> {
+        self.open().retain(|hour| hour.end != end);
+        directory::if_there(fs::remove_file(self.folder.join(end.to_string())))?;
         Ok(())
     }
 
@@ -321,5 +326,18 @@ mod tests {
         hours.sweep(at(7200)).expect("it is walked");
         assert_eq!(names(&hours), ["7200", "not an hour"]);
         hours.sync().expect("nothing is left of what went");
+    }
+
+    #[test]
+    fn two_sweeps_may_remove_the_same_files() {
+        let (_root, hours) = hours();
+        for expires in [0, 3600] {
+            hours.append(at(expires), b"body").expect("there is room");
+        }
+        let listed = [(); 2].map(|()| hours.over(at(10_800)).expect("it is walked"));
+        for end in listed.into_iter().flatten() {
+            hours.remove(end).expect("it is not there");
+        }
+        assert_eq!(names(&hours), [""; 0]);
     }
 }
