@@ -351,32 +351,50 @@ mod tests {
         rows.commit().await.expect("it is committed");
     }
 
+    /// Two handles over one fresh database with the accounts of the suites.
+    async fn two() -> [Database; 2] {
+        let url = testing::fresh_database().await;
+        let (one, other) = (testing::open(&url).await, testing::open(&url).await);
+        let admin = PgAccounts::new(one.clone(), Tier::standard());
+        for name in ["acme", "other"] {
+            let id: AccountId = name.parse().expect("an id");
+            let account = Account::new(id.clone(), (&id).into(), Timestamp::UNIX_EPOCH);
+            admin.create(account).await.expect("a free id");
+        }
+        [one, other]
+    }
+
+    fn ports(operators: Database, senders: Database) -> Stores {
+        let database = senders.clone();
+        Stores {
+            webhooks: Arc::new(PgWebhooks::new(operators)),
+            outbox: Arc::new(PgWebhooks::new(senders)),
+            publish: Box::new(move |event| {
+                let database = database.clone();
+                Box::pin(async move { publish(&database, event).await })
+            }),
+        }
+    }
+
     #[tokio::test]
     async fn webhooks_in_rows_keep_the_contract() {
         if !crate::testing::has_postgres() {
             return;
         }
         contract::webhooks(|| async {
-            let url = testing::fresh_database().await;
             // Operators and senders are in processes of their own.
-            let (one, other) = (testing::open(&url).await, testing::open(&url).await);
-            let admin = PgAccounts::new(one.clone(), Tier::standard());
-            for name in ["acme", "other"] {
-                let id: AccountId = name.parse().expect("an id");
-                let account = Account::new(id.clone(), (&id).into(), Timestamp::UNIX_EPOCH);
-                admin.create(account).await.expect("a free id");
-            }
-            let database = other.clone();
-            Stores {
-                webhooks: Arc::new(PgWebhooks::new(one)),
-                outbox: Arc::new(PgWebhooks::new(other)),
-                publish: Box::new(move |event| {
-                    let database = database.clone();
-                    Box::pin(async move { publish(&database, event).await })
-                }),
-            }
+            let [one, other] = two().await;
+            ports(one, other)
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn webhooks_in_rows_keep_the_contract_of_replicas() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
+        contract::replicas(|| async { two().await.map(|one| ports(one.clone(), one)) }).await;
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! What every store of webhooks must do, written once and run on each.
 
+mod replicas;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use crate::{
     Health, JobFact, MOST_WEBHOOKS, Outbox, SecretVersions, Webhook, WebhookChange, WebhookId,
     WebhookState, Webhooks, WebhooksError,
 };
+
+pub use replicas::replicas;
 
 /// Writes an event down for those that want it, as the store does with a fact.
 pub type Publish = Box<dyn Fn(Event) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;

@@ -51,6 +51,19 @@ pub struct LastAttempt {
     pub error: Option<String>,
 }
 
+impl Delivery {
+    /// Its webhook is enabled again: what waits is due at once and has another day. What was due already keeps its place among
+    /// what has waited longest.
+    pub fn begin_anew(&mut self, now: Timestamp) {
+        if let DeliveryState::Waiting { next_at } = self.state {
+            self.state = DeliveryState::Waiting {
+                next_at: next_at.min(now),
+            };
+            self.failing_since = None;
+        }
+    }
+}
+
 /// A webhook with what can be sent to it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueWebhook {

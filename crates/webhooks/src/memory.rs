@@ -159,14 +159,9 @@ impl Webhooks for MemoryWebhooks {
             .into_iter()
             .for_each(|change| webhook.apply(change, now));
         let changed = webhook.clone();
-        let waiting = rows
-            .deliveries
-            .values_mut()
-            .filter(|it| it.webhook == id && enabled);
-        for delivery in waiting.filter(|it| matches!(it.state, DeliveryState::Waiting { .. })) {
-            delivery.state = DeliveryState::Waiting { next_at: now };
-            delivery.failing_since = None;
-        }
+        let own = rows.deliveries.values_mut();
+        own.filter(|it| it.webhook == id && enabled)
+            .for_each(|delivery| delivery.begin_anew(now));
         self.arrived.notify_one();
         Ok(changed)
     }
@@ -305,19 +300,28 @@ mod tests {
     use super::*;
     use crate::contract::{self, Stores};
 
+    fn stores(rows: &MemoryWebhooks) -> Stores {
+        let publisher = rows.clone();
+        Stores {
+            webhooks: Arc::new(rows.clone()),
+            outbox: Arc::new(rows.clone()),
+            publish: Box::new(move |event| {
+                publisher.publish(&event);
+                Box::pin(async {})
+            }),
+        }
+    }
+
     #[tokio::test]
     async fn webhooks_in_memory_keep_the_contract() {
-        contract::webhooks(|| async {
+        contract::webhooks(|| async { stores(&MemoryWebhooks::default()) }).await;
+    }
+
+    #[tokio::test]
+    async fn webhooks_in_memory_keep_the_contract_of_replicas() {
+        contract::replicas(|| async {
             let rows = MemoryWebhooks::default();
-            let publisher = rows.clone();
-            Stores {
-                webhooks: Arc::new(rows.clone()),
-                outbox: Arc::new(rows),
-                publish: Box::new(move |event| {
-                    publisher.publish(&event);
-                    Box::pin(async {})
-                }),
-            }
+            [stores(&rows), stores(&rows)]
         })
         .await;
     }

@@ -51,8 +51,8 @@ pub trait Webhooks: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Webhook>, WebhooksError>;
 
-    /// Makes the changes in their order, by [`Webhook::apply`]; the webhook as it is then. If it is enabled, what waits for it
-    /// is due at once, and counts as never tried.
+    /// Makes the changes in their order, by [`Webhook::apply`]; the webhook as it is then. One of them that enables it makes what
+    /// waits for it due, by [`Delivery::begin_anew`].
     async fn change(
         &self,
         id: WebhookId,

@@ -151,6 +151,7 @@ async fn odd_webhooks_keep_their_contracts() {
         })
         .await;
     }
+    contract::replicas(|| async { webhook_ports(&stores) }).await;
 }
 
 /// Everything over records in one type, as the suites ask for it.

@@ -146,7 +146,7 @@ pub(super) async fn begin_anew(
 ) -> Result<(), DatabaseError> {
     execute(
         rows,
-        "UPDATE webhook_deliveries SET next_at = $2, failing_since = NULL
+        "UPDATE webhook_deliveries SET next_at = least(next_at, $2), failing_since = NULL
          WHERE webhook = $1 AND delivered_at IS NULL AND (next_at > $2 OR failing_since IS NOT NULL)",
         &[&id.0, &now.as_microsecond()],
     )

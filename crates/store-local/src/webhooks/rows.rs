@@ -120,7 +120,7 @@ pub(super) fn remove(rows: &Connection, id: WebhookId) -> rusqlite::Result<()> {
 /// Has all that waits for a webhook begin anew.
 pub(super) fn begin_anew(rows: &Connection, id: WebhookId, now: Timestamp) -> rusqlite::Result<()> {
     rows.prepare_cached(
-        "UPDATE webhook_deliveries SET next_at = ?2, failing_since = NULL
+        "UPDATE webhook_deliveries SET next_at = min(next_at, ?2), failing_since = NULL
          WHERE webhook = ?1 AND delivered_at IS NULL AND (next_at > ?2 OR failing_since IS NOT NULL)",
     )?
     .execute(params![Id(id.0), Micros(now)])?;

@@ -53,21 +53,36 @@ impl SqliteWebhooks {
     }
 }
 
+fn ports(store: &Store) -> Stores {
+    let webhooks = store.webhooks();
+    Stores {
+        webhooks: Arc::new(webhooks.clone()),
+        outbox: Arc::new(webhooks.clone()),
+        publish: Box::new(move |event| {
+            let webhooks = webhooks.clone();
+            Box::pin(async move { webhooks.publish(event).await })
+        }),
+    }
+}
+
 #[tokio::test]
 async fn webhooks_in_rows_keep_the_contract() {
     let roots = Mutex::new(Vec::new());
     contract::webhooks(|| async {
         let (root, store) = fresh().await;
         roots.lock().expect("no panic").push(root);
-        let webhooks = store.webhooks();
-        Stores {
-            webhooks: Arc::new(webhooks.clone()),
-            outbox: Arc::new(webhooks.clone()),
-            publish: Box::new(move |event| {
-                let webhooks = webhooks.clone();
-                Box::pin(async move { webhooks.publish(event).await })
-            }),
-        }
+        ports(&store)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn webhooks_in_rows_keep_the_contract_of_replicas() {
+    let roots = Mutex::new(Vec::new());
+    contract::replicas(|| async {
+        let (root, store) = fresh().await;
+        roots.lock().expect("no panic").push(root);
+        [ports(&store), ports(&store)]
     })
     .await;
 }
