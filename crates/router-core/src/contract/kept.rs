@@ -38,7 +38,7 @@ fn links(n: u128) -> Vec<ResultLink> {
         .collect()
 }
 
-fn keeping(n: u128) -> Ending {
+pub(super) fn keeping(n: u128) -> Ending {
     let outcome = Outcome::Answered(answer(Bytes::from_static(b"{\"images\":[]}")));
     match kept(outcome, 4) {
         Ending::Kept {
@@ -54,7 +54,7 @@ fn keeping(n: u128) -> Ending {
     }
 }
 
-fn result(n: u128, place: u32) -> ResultId {
+pub(super) fn result(n: u128, place: u32) -> ResultId {
     ResultId {
         generation: id(n),
         place,
@@ -70,7 +70,7 @@ fn due(n: u128, place: u32, attempt: u32) -> DueResult {
     }
 }
 
-fn file() -> KeptFile {
+pub(super) fn file() -> KeptFile {
     KeptFile {
         file: Uuid::from_u128(77),
         hash: [7; 32],
@@ -86,7 +86,7 @@ fn waiting(attempts: u32, reason: Option<&str>) -> KeptState {
     }
 }
 
-fn later(second: i64) -> KeepOutcome {
+pub(super) fn later(second: i64) -> KeepOutcome {
     KeepOutcome::Later {
         reason: "it answered 503".to_owned(),
         due_at: at(second),
@@ -110,7 +110,7 @@ impl Stores {
         assert_eq!(settled, Settled::Now);
     }
 
-    async fn results(&self, n: u128) -> Vec<KeptResult> {
+    pub(super) async fn results(&self, n: u128) -> Vec<KeptResult> {
         let results = self.kept.of(id(n)).await;
         results.expect("the store answers")
     }
@@ -132,7 +132,7 @@ impl Stores {
         taken
     }
 
-    async fn take_in_turn(
+    pub(super) async fn take_in_turn(
         &self,
         owner: OwnerId,
         after: Option<&str>,
@@ -147,12 +147,23 @@ impl Stores {
         taken.expect("the store answers")
     }
 
-    async fn renew_results(&self, owner: OwnerId, results: &[ResultId], now: i64) -> Vec<ResultId> {
+    pub(super) async fn renew_results(
+        &self,
+        owner: OwnerId,
+        results: &[ResultId],
+        now: i64,
+    ) -> Vec<ResultId> {
         let lost = self.kept.renew(results, lease(owner), at(now)).await;
         lost.expect("the store answers")
     }
 
-    async fn note(&self, owner: OwnerId, result: ResultId, came: KeepOutcome, now: i64) -> Settled {
+    pub(super) async fn note(
+        &self,
+        owner: OwnerId,
+        result: ResultId,
+        came: KeepOutcome,
+        now: i64,
+    ) -> Settled {
         let noted = self.kept.note((result, owner), came, at(now)).await;
         noted.expect("the store answers")
     }

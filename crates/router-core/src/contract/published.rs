@@ -1,7 +1,8 @@
 //! Published versions in rows: what is written reads back, and of changes at once one is written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use accounts::contract::{Dice, either};
 use jiff::Timestamp;
 
 use super::at;
@@ -16,6 +17,37 @@ pub async fn published(one: &dyn PublishedModels, other: &dyn PublishedModels) {
     a_change_is_written_once_and_behind_the_one_before(one, other).await;
     versions_are_written_over_and_forgotten(one, other).await;
     of_changes_at_once_one_is_written(one, other).await;
+    for seed in 1..=SEEDS {
+        changes_of_two_agree_with_a_model(one, other, seed).await;
+    }
+}
+
+/// How many histories of changes are told, and how many steps each of them has.
+const SEEDS: u64 = 4;
+const STEPS: usize = 40;
+
+/// What is true of the rows, in the plainest way.
+#[derive(Clone, Debug)]
+struct Model {
+    revision: u64,
+    versions: BTreeMap<(ModelId, u32), PublishedVersion>,
+}
+
+impl Model {
+    fn save(&mut self, change: &PublishedChange) -> bool {
+        if change.after != self.revision {
+            return false;
+        }
+        self.revision += 1;
+        for forgotten in &change.forget {
+            self.versions.remove(forgotten);
+        }
+        for version in &change.write {
+            let key = (version.model.clone(), version.version);
+            self.versions.insert(key, version.clone());
+        }
+        true
+    }
 }
 
 fn version(model: &str, version: u32, text: &str) -> PublishedVersion {
@@ -100,5 +132,48 @@ async fn of_changes_at_once_one_is_written(one: &dyn PublishedModels, other: &dy
         assert!(first != second, "one of both, and not {first} and {second}");
         let (next, after) = rows(other).await;
         assert_eq!((next, after.len()), (revision + 1, before.len() + 1));
+    }
+}
+
+/// Two replicas save changes at once, some of them behind a change that is not the newest any more.
+async fn changes_of_two_agree_with_a_model(
+    one: &dyn PublishedModels,
+    other: &dyn PublishedModels,
+    seed: u64,
+) {
+    let (revision, all) = rows(one).await;
+    let first = version("easel/first", u32::try_from(seed).expect("few"), "kept");
+    let forget = all.iter().map(|it| (it.model.clone(), it.version));
+    // Every change writes something: a store may know its number by that alone.
+    let alone = PublishedChange {
+        forget: forget.collect(),
+        ..change(revision, vec![first])
+    };
+    let mut model = Model {
+        revision,
+        versions: BTreeMap::new(),
+    };
+    assert!(model.save(&alone) && save(other, &alone).await);
+    let mut dice = Dice::new(seed);
+    for step in 0..STEPS {
+        let changes = ["a", "b"].map(|who| {
+            let name = format!("easel/{}", ["x", "y", "z"][dice.roll(3)]);
+            let number = u32::try_from(1 + dice.roll(3)).expect("few");
+            let written = version(&name, number, &format!("{who} in {step}"));
+            let known: Vec<&(ModelId, u32)> = model.versions.keys().collect();
+            let forget = dice.pick(&known).filter(|_| dice.roll(3) == 0);
+            let forget = forget.filter(|(id, of)| *id != written.model || *of != number);
+            PublishedChange {
+                forget: forget.into_iter().cloned().collect(),
+                ..change(model.revision - dice.roll(2) as u64, vec![written])
+            }
+        });
+        let answers = tokio::join!(save(one, &changes[0]), save(other, &changes[1]));
+        let act = |model: &mut Model, handle: usize| model.save(&changes[handle]);
+        either(&mut model, act, &answers);
+        let expected: Vec<PublishedVersion> = model.versions.values().cloned().collect();
+        for store in [one, other] {
+            assert_eq!(rows(store).await, (model.revision, expected.clone()));
+        }
     }
 }

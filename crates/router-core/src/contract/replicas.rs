@@ -3,6 +3,8 @@
 //! After each step the model knows whose every generation is, what each key stands for and which permits count. Some steps are
 //! made by both processes at once; then the answers tell which of them was first, and there is exactly one.
 
+mod waiting;
+
 use std::collections::BTreeMap;
 
 use accounts::contract::Dice;
@@ -43,6 +45,7 @@ pub async fn replicas(fresh: impl Fn() -> [Stores; 2]) {
             history.step().await;
         }
         history.end().await;
+        waiting::history(fresh(), seed).await;
     }
 }
 
