@@ -235,7 +235,7 @@ pub(super) async fn finish(
     let (mut charge_cents, mut serving) = (None, None);
     let result = match settlement {
         None => {
-            release_room(router, registered.running.permit()).await;
+            release_permit(router, registered.running.permit()).await;
             None
         }
         Some(mut settlement) => {
@@ -258,12 +258,13 @@ pub(super) async fn finish(
                 }
                 Ok(Settled::Before) => None,
                 Err(error) => {
-                    release_room(router, permit).await;
+                    release_permit(router, permit).await;
                     Some(Err(error))
                 }
             }
         }
     };
+    // Once its hold is released too, which another call of the account may need.
     router.desk.has_room(account);
     let result = result.unwrap_or_else(|| {
         tracing::warn!(generation.id = %id, "another process owns a generation that ran here");
@@ -352,14 +353,18 @@ pub(super) async fn insist<'a, T>(
     })
 }
 
-/// Gives the room of a call back.
+/// Gives the room of a call back, and tells those that wait for some.
 pub(super) async fn release_room(router: &Inner, permit: Permit<'_>) {
+    release_permit(router, permit).await;
+    router.desk.has_room(permit.account);
+}
+
+async fn release_permit(router: &Inner, permit: Permit<'_>) {
     let released = router.ports.quota.release(permit, router.config.owner);
     if let Err(error) = released.await {
         // It is free when its lease lapses.
         tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "the room of a call was not given back");
     }
-    router.desk.has_room(permit.account);
 }
 
 pub(super) async fn release_hold(router: &Inner, account: &AccountId, id: GenerationId) {
