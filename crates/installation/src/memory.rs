@@ -52,7 +52,7 @@ impl MemoryStore {
         #[cfg(feature = "router")]
         let calls = Arc::new(MemoryCalls::new(accounts.clone()));
         #[cfg(feature = "router")]
-        let quota = Arc::new(calls.quota());
+        let quota = calls.quota();
         let shared = Arc::new(records);
         let keys = MemoryKeys {
             installation: secret(),
@@ -86,7 +86,7 @@ impl MemoryStore {
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
-                quota: quota.clone(),
+                quota: Arc::new(quota.clone()),
                 admissions: Arc::new(SequentialAdmissions {
                     accounts,
                     quota,

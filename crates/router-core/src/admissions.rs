@@ -1,6 +1,6 @@
 //! The port that admits and ends calls: credits, quotas and rows of calls, changed together.
 //!
-//! A store that has all three changes them in one transaction. Otherwise they are changed one after the other.
+//! A store that has all three changes them in one transaction. That of one process may change them one after the other.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Calls, CallsError, Ending, Generation, KeyDigest, Lease, OwnerId, Permit, Quota, RouterError,
-    Settled,
+    Calls, CallsError, Dispatched, Ending, Generation, KeyDigest, Lease, MemoryQuota, OwnerId,
+    Permit, RouterError, Settled,
 };
 
 /// A call that is to be admitted.
@@ -45,13 +45,18 @@ pub struct CallEnd<'a> {
 
 /// Admits and ends calls.
 ///
-/// **Contract.** `admit` does what [`reserve`](accounts::CreditLedger::reserve), [`Quota::admit`] and [`Calls::dispatch`] do in the same
-/// installation, in this order, and the contracts of the three hold. The answer is that of the first one that refuses. After a
+/// **Contract.** `admit` holds credits as [`reserve`](accounts::CreditLedger::reserve) does, gives a permit if the account has room for
+/// another call and for its cents, and writes down that the generation is about to be dispatched, in this order. The answer is that of the first
+/// one that refuses; the count of calls is judged before their cents. A call that has a permit keeps it, and the permit is the asking
+/// owner's from then on. A generation is dispatched once for its id. It is the owner's from its `dispatched_at` on, and the key that
+/// was claimed for it is its own; if another claim has the key by then, the answer is [`RouterError::InFlight`].
+///
+/// What was admitted is on disk when this returns, and `admit` runs to its end even if the caller stops waiting. After a
 /// refusal or an error, the caller releases the hold and the permit. A call that was refused was not dispatched. Nor was one after an
 /// error, unless the source of the error is [`CallsError::Unavailable`]: then nobody knows.
 ///
-/// `end` does what [`Calls::settle`] does and then, unless that failed, what [`Quota::release`] does. After an error the permit may
-/// still be there.
+/// `end` does what [`Calls::settle`] does and then, unless that failed, what [`Quota::release`](crate::Quota::release) does. After an
+/// error the permit may still be there.
 #[async_trait]
 pub trait Admissions: Send + Sync + 'static {
     /// Holds credits for a call, gives it a permit and dispatches it.
@@ -61,14 +66,28 @@ pub trait Admissions: Send + Sync + 'static {
     async fn end(&self, call: CallEnd<'_>) -> Result<Settled, CallsError>;
 }
 
-/// Changes credits, quotas and rows one after the other: for stores that keep them apart or answer from memory.
+/// The calls of a store that one process has, whose admissions are steps one after the other.
+///
+/// **Contract.** What [`Admissions`] says of what is dispatched, and what [`Calls`] says of every method.
+#[async_trait]
+pub trait SequentialCalls: Calls {
+    /// Writes down that a generation is about to be dispatched.
+    async fn dispatch(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Result<Dispatched, CallsError>;
+}
+
+/// Changes credits, quotas and rows one after the other: for the store of one process, whose permits are in memory.
 pub struct SequentialAdmissions {
     /// The credits.
     pub accounts: Arc<dyn Accounts>,
     /// The permits.
-    pub quota: Arc<dyn Quota>,
+    pub quota: MemoryQuota,
     /// The rows.
-    pub calls: Arc<dyn Calls>,
+    pub calls: Arc<dyn SequentialCalls>,
 }
 
 #[async_trait]
@@ -84,8 +103,7 @@ impl Admissions for SequentialAdmissions {
             .reserve(call.payer, cause, hold, lease.lasts, now);
         RouterError::of_reservation(held.await.map_err(RouterError::unavailable)?)?;
         let permit = generation.permit();
-        let admitted = self.quota.admit(permit, call.limits, lease, now).await;
-        let admitted = admitted.map_err(RouterError::unavailable)?;
+        let admitted = self.quota.admit(permit, call.limits, lease, now);
         admitted.into_result(generation.hold_cents)?;
         let dispatched = self.calls.dispatch(generation.clone(), call.key, lease);
         let dispatched = dispatched.await.map_err(RouterError::unavailable)?;
@@ -103,10 +121,7 @@ impl Admissions for SequentialAdmissions {
         let of = (permit.generation, owner);
         let settled = self.calls.settle(of, permit.account, ending, task_id, now);
         let settled = settled.await?;
-        if let Err(error) = self.quota.release(permit, owner).await {
-            // It is free when its lease lapses.
-            tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "the room of a call was not given back");
-        }
+        self.quota.give_back(permit, owner);
         Ok(settled)
     }
 }

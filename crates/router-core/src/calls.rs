@@ -285,11 +285,11 @@ impl Ending {
 /// Keys, generations and calls.
 ///
 /// **Contract.** It holds for any number of processes over one store. Every method but `record` is one transaction, and runs to
-/// its end even if the caller stops waiting. `dispatch` and `accepted` are on disk when they return, and so is `settle` of a
+/// its end even if the caller stops waiting. `accepted` is on disk when it returns, and so is `settle` of a
 /// generation with a key or with results to keep; otherwise no crash of the process undoes it, and a power cut within a moment leaves a generation
 /// whose outcome is unknown. A claim or a record may be lost by a crash, and a lost claim was never dispatched.
 ///
-/// A generation that runs has one owner, from `dispatch` on, under a lease. Only its owner notes its acceptance and settles it.
+/// A generation runs from [`Admissions::admit`](crate::Admissions::admit) on, and has one owner, under a lease. Only its owner notes its acceptance and settles it.
 /// Once the lease lapsed `take_over` hands it to one process and to no other; until then the owner may renew it, and after that
 /// the owner before changes nothing any more. A store that knows an owner to be gone answers its generations as lapsed at once:
 /// if one process at a time can have the store, those of the process before. A lease need not outlive the process that holds it.
@@ -303,15 +303,6 @@ impl Ending {
 pub trait Calls: Send + Sync + 'static {
     /// Takes a key if it is free, or tells what it stands for.
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError>;
-
-    /// Writes down that a generation is about to be dispatched, once for its id, and makes it the owner's from its
-    /// `dispatched_at` on. `key` is the key that was claimed for it, which is its from now on.
-    async fn dispatch(
-        &self,
-        generation: Generation,
-        key: Option<KeyDigest>,
-        lease: Lease,
-    ) -> Result<Dispatched, CallsError>;
 
     /// Writes down that the partner works on it: how to collect it, the polling interval, and the partner's name of it. By
     /// another than the owner it changes nothing.

@@ -17,19 +17,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Account, AccountAdmin, AccountId, Accounts, Credits, Fingerprint, LedgerRef};
+use accounts::{
+    Account, AccountAdmin, AccountId, Accounts, Credits, Fingerprint, LedgerRef, RouterLimits,
+};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Admissions, Answer, Bucket, CallQueue, CallRecord, CallRetention, Calls, Claimed, Dispatched,
-    Ending, Generation, GenerationId, Handle, KeptResults, KeyClaim, KeyDigest, Lease, ModelId,
-    Outcome, OwnerId, Quota, RequestId, Settled, Unfinished, Usage,
+    Admission, Admissions, Answer, Bucket, CallAdmission, CallQueue, CallRecord, CallRetention,
+    Calls, Claimed, Dispatched, Ending, Generation, GenerationId, Handle, KeptResults, KeyClaim,
+    KeyDigest, Lease, ModelId, Outcome, OwnerId, Quota, RequestId, RouterError, Settled,
+    Unfinished, Usage,
 };
 
 pub use published::published;
-pub use quota::quota;
 pub use replicas::replicas;
 
 /// A fresh store: its faces, and the accounts that it bills.
@@ -63,7 +65,8 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn calls(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 9] = [
+    let rules: [&[Rule]; 10] = [
+        &quota::RULES,
         &keys::RULES,
         &labels::RULES,
         &queue::RULES,
@@ -203,8 +206,87 @@ impl Stores {
         generation: Generation,
     ) -> Dispatched {
         let key = key.map(|key| KeyDigest([key; 32]));
-        let dispatched = self.calls.dispatch(generation, key, lease(owner)).await;
-        dispatched.expect("the store answers")
+        self.dispatch_with(owner, key, generation).await
+    }
+
+    /// Dispatches a generation of an account that has room for everything, and gives its room back at once.
+    async fn dispatch_with(
+        &self,
+        owner: OwnerId,
+        key: Option<KeyDigest>,
+        generation: Generation,
+    ) -> Dispatched {
+        let ample = RouterLimits {
+            concurrent_calls: u32::MAX,
+            committed_spend_cents: u64::MAX,
+            ..RouterLimits::standard()
+        };
+        let admitted = self.admit(owner, key, &generation, &ample).await;
+        let released = self.quota.release(generation.permit(), owner).await;
+        released.expect("the store answers");
+        match admitted {
+            Ok(()) => Dispatched::Begun,
+            Err(RouterError::InFlight { .. }) => {
+                self.release_hold(&generation).await;
+                Dispatched::ClaimLost
+            }
+            Err(error) => panic!("the store answers: {error}"),
+        }
+    }
+
+    async fn admit(
+        &self,
+        owner: OwnerId,
+        key: Option<KeyDigest>,
+        generation: &Generation,
+        limits: &RouterLimits,
+    ) -> Result<(), RouterError> {
+        let admission = CallAdmission {
+            payer: (&generation.account).into(),
+            limits,
+            generation,
+            key,
+            lease: lease(owner),
+        };
+        self.admissions.admit(admission).await
+    }
+
+    async fn release_hold(&self, generation: &Generation) {
+        let cause = generation.id.cause();
+        let released = self.accounts.release(&generation.account, cause).await;
+        released.expect("the store answers");
+    }
+
+    /// Asks for the permit of a generation that is over right after it is dispatched: its room is not given back, and it runs no
+    /// more.
+    async fn ask_room(
+        &self,
+        owner: OwnerId,
+        generation: &Generation,
+        limits: &RouterLimits,
+    ) -> Admission {
+        let admitted = self.admit(owner, None, generation, limits).await;
+        let admission = match admitted {
+            Ok(()) => {
+                let ending = Ending::Released(Bucket::ServiceUnavailable);
+                let (name, n) = (generation.account.as_str(), generation.id.0.as_u128());
+                let settled = self.settle_by(owner, name, n, ending).await;
+                assert_eq!(settled, Settled::Now);
+                Admission::Admitted
+            }
+            Err(RouterError::TooManyCalls { limit }) => Admission::TooManyCalls { limit },
+            Err(RouterError::SpendCap {
+                limit_cents,
+                current_cents,
+                ..
+            }) => Admission::SpendCap {
+                limit_cents,
+                current_cents,
+            },
+            Err(error) => panic!("the store answers: {error}"),
+        };
+        self.release_hold(generation).await;
+        admission
     }
 
     async fn renew(&self, owner: OwnerId, ids: &[GenerationId], now: i64) -> Vec<GenerationId> {
@@ -252,8 +334,12 @@ impl Stores {
 
     /// Adds the account that the suites bill.
     async fn open_account(&self) {
-        let acme = account("acme");
-        let row = Account::new(acme.clone(), (&acme).into(), at(0));
+        self.open("acme").await;
+    }
+
+    async fn open(&self, name: &str) {
+        let id = account(name);
+        let row = Account::new(id.clone(), (&id).into(), at(0));
         self.admin.create(row).await.expect("the id is free");
     }
 

@@ -41,7 +41,7 @@ mod usage;
 pub mod contract;
 pub mod published;
 
-pub use admissions::{Admissions, CallAdmission, CallEnd, SequentialAdmissions};
+pub use admissions::{Admissions, CallAdmission, CallEnd, SequentialAdmissions, SequentialCalls};
 pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use blocking_pool::BlockingPool;
 pub use bucket::{Bucket, KeyAfter};

@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use crate::{
     Acceptance, Bucket, CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending,
     Generation, GenerationId, Handle, KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Lease,
-    MemoryQuota, Outcome, OwnerId, Ownerships, REPLAY_CAP_BYTES, RequestId, Serving, Settled,
-    Unfinished,
+    MemoryQuota, Outcome, OwnerId, Ownerships, REPLAY_CAP_BYTES, RequestId, SequentialCalls,
+    Serving, Settled, Unfinished,
 };
 
 /// Forgets everything with the process.
@@ -158,6 +158,35 @@ impl Rows {
 }
 
 #[async_trait]
+impl SequentialCalls for MemoryCalls {
+    async fn dispatch(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Result<Dispatched, CallsError> {
+        let rows = &mut *self.rows();
+        let (id, now) = (generation.id, generation.dispatched_at);
+        if let Some(key) = key {
+            let known = rows.keys.get(&(generation.account.clone(), key));
+            if known.is_none_or(|known| known.generation != id) {
+                return Ok(Dispatched::ClaimLost);
+            }
+        }
+        if let btree_map::Entry::Vacant(place) = rows.generations.entry(id) {
+            place.insert(Row {
+                generation,
+                accepted: None,
+                task_id: None,
+                end: None,
+            });
+            rows.owned.begin(id, lease, now);
+        }
+        Ok(Dispatched::Begun)
+    }
+}
+
+#[async_trait]
 impl Calls for MemoryCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
         let mut rows = self.rows();
@@ -191,32 +220,6 @@ impl Calls for MemoryCalls {
             }) => Claimed::Replay(id, outcome.clone()),
             Some(End { outcome: None, .. }) => Claimed::NotReplayable(id),
         })
-    }
-
-    async fn dispatch(
-        &self,
-        generation: Generation,
-        key: Option<KeyDigest>,
-        lease: Lease,
-    ) -> Result<Dispatched, CallsError> {
-        let rows = &mut *self.rows();
-        let (id, now) = (generation.id, generation.dispatched_at);
-        if let Some(key) = key {
-            let known = rows.keys.get(&(generation.account.clone(), key));
-            if known.is_none_or(|known| known.generation != id) {
-                return Ok(Dispatched::ClaimLost);
-            }
-        }
-        if let btree_map::Entry::Vacant(place) = rows.generations.entry(id) {
-            place.insert(Row {
-                generation,
-                accepted: None,
-                task_id: None,
-                end: None,
-            });
-            rows.owned.begin(id, lease, now);
-        }
-        Ok(Dispatched::Begun)
     }
 
     async fn accepted(
@@ -379,10 +382,10 @@ mod tests {
     fn fresh() -> Stores {
         let accounts = Arc::new(MemoryAccounts::new());
         let calls = Arc::new(MemoryCalls::new(accounts.clone()));
-        let quota = Arc::new(calls.quota());
+        let quota = calls.quota();
         Stores {
             calls: calls.clone(),
-            quota: quota.clone(),
+            quota: Arc::new(quota.clone()),
             admissions: Arc::new(SequentialAdmissions {
                 accounts: accounts.clone(),
                 quota,

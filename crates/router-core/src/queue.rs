@@ -130,7 +130,7 @@ pub enum Cancelled {
 /// **Contract.** Every method but `first` and `waiting` is one transaction, which runs to its end even if the caller stops
 /// waiting. What `enqueue`, `cancel` and `end` did is on disk when they return. A key of a request is taken from `enqueue` on, in
 /// the key space of [`Calls`](crate::Calls); it is free once the request ended without having been dispatched, unless it was
-/// cancelled. A request is dispatched by [`Calls::dispatch`](crate::Calls::dispatch) with its key, and from then on its state is
+/// cancelled. A request is dispatched by [`Admissions::admit`](crate::Admissions::admit) with its key, and from then on its state is
 /// that of its generation, whose result is kept whatever its size. What waited when the process ended waits again, in its place.
 ///
 /// The order is that of [`Turns`]: accounts take turns, and the requests of one account are dispatched as they came.

@@ -67,9 +67,10 @@ pub struct QuotaError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// decides by [`Load::admit`] and [`accounts::WindowCounts`]; [`Permits`] is the whole for a store that keeps an account's
 /// permits together. Nothing here needs to be durable: after a restart of everything, a store may have forgotten all.
 ///
-/// A permit is its owner's until it is released or its lease lapses. One that lapsed counts for as long as its generation runs, by
-/// the rows of [`Calls`](crate::Calls) in the same store, and nowhere after that, whether it was noticed or not. `admit` and
-/// `resume` of a call that has a permit make it the asking owner's and change nothing else.
+/// A call gets its permit by [`Admissions::admit`](crate::Admissions::admit) in the same store. It is its owner's until it is
+/// released or its lease lapses. One that lapsed counts for as long as its generation runs, by the rows of
+/// [`Calls`](crate::Calls), and nowhere after that, whether it was noticed or not. `resume` of a call that has a permit makes it
+/// the asking owner's and changes nothing else.
 #[async_trait]
 pub trait Quota: Send + Sync + 'static {
     /// Counts a request in all of these windows, if all of them have room. Otherwise it counts in none, and the answer is the
@@ -80,15 +81,6 @@ pub trait Quota: Send + Sync + 'static {
         windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<Result<(), UsedUp>, QuotaError>;
-
-    /// Gives a permit, if the account has room for another call and for its cents. The count is judged before the spend.
-    async fn admit(
-        &self,
-        permit: Permit<'_>,
-        limits: &RouterLimits,
-        lease: Lease,
-        now: Timestamp,
-    ) -> Result<Admission, QuotaError>;
 
     /// Gives a permit to a call that runs already, whatever the limits are: it was admitted before and taken over, or its permit
     /// lapsed.

@@ -28,9 +28,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use router_core::{
-    CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, Outcome, OwnerId, Serving, Settled,
-    Unfinished,
+    CallRecord, CallRetention, Calls, CallsError, Claimed, Ending, GenerationId, Handle, KeyClaim,
+    Lease, Outcome, OwnerId, Serving, Settled, Unfinished,
 };
 use tokio_postgres::error::SqlState;
 
@@ -43,7 +42,7 @@ use outcome::StoredOutcome;
 use pieces::Pieces;
 use queue::Queue;
 use records::Records;
-use running::{Accepted, Dispatch};
+use running::Accepted;
 use settling::Settling;
 
 pub use usage::PgUsage;
@@ -58,7 +57,6 @@ pub struct PgCalls {
     database: Database,
     claims: Batches<(KeyClaim, Timestamp), Claim>,
     admissions: Batches<BatchedAdmission, admission::Answer>,
-    dispatches: Batches<Dispatch, Dispatched>,
     acceptances: Batches<Accepted, ()>,
     ends: Batches<Settling, Settled>,
     records: Records,
@@ -78,9 +76,6 @@ impl PgCalls {
             claims: batches(database, MOST, claim_all),
             admissions: batches(database, MOST, |database, all| {
                 async move { admission::admit(&database, all).await }.boxed()
-            }),
-            dispatches: batches(database, MOST, |database, all| {
-                async move { running::dispatch(&database, &all).await }.boxed()
             }),
             acceptances: batches(database, MOST, |database, all| {
                 async move { running::accept(&database, &all).await }.boxed()
@@ -161,20 +156,6 @@ impl Calls for PgCalls {
                 }
             }
         })
-    }
-
-    async fn dispatch(
-        &self,
-        generation: Generation,
-        key: Option<KeyDigest>,
-        lease: Lease,
-    ) -> Result<Dispatched, CallsError> {
-        let dispatch = Dispatch {
-            generation,
-            key,
-            lease,
-        };
-        self.dispatches.write(dispatch).await.map_err(unavailable)
     }
 
     async fn accepted(

@@ -1,22 +1,21 @@
 //! What accounts may have in flight and ask for, exact over all processes of an installation.
 //!
-//! The row of an account is locked in the transaction that admits; what arrives together is one transaction. A permit that lapsed
-//! counts while the row of its generation is among those that run, whichever process this is. No commit here waits
-//! for the disk: the one that dispatches a call does, and what was written before it is on the disk with it. So no call runs at a
-//! partner whose permit a crash of the database forgot.
+//! The row of an account is locked in the transaction that admits ([`calls`](crate::calls)), which is on the disk before its call is
+//! dispatched. So no call runs at a partner whose permit a crash of the database forgot. No other commit here waits for the disk.
+//! A permit that lapsed counts while the row of its generation is among those that run, whichever process this is.
 
 pub(crate) mod permits;
 mod windows;
 
-use accounts::{AccountId, RateWindow, RouterLimits, UsedUp};
+use accounts::{AccountId, RateWindow, UsedUp};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::Timestamp;
-use router_core::{Admission, Lease, Load, OwnerId, Permit, Quota, QuotaError};
+use router_core::{Lease, Load, OwnerId, Permit, Quota, QuotaError};
 
 use crate::batch::Batches;
 use crate::{Database, DatabaseError};
-use permits::{Asked, Released};
+use permits::Released;
 use windows::Request;
 
 /// Most requests of one transaction.
@@ -27,7 +26,6 @@ const MOST: usize = 256;
 pub struct PgQuota {
     database: Database,
     requests: Batches<Request, Result<(), UsedUp>>,
-    admissions: Batches<Asked, Admission>,
     releases: Batches<Released, ()>,
 }
 
@@ -39,16 +37,12 @@ impl PgQuota {
     #[must_use]
     pub fn new(database: &Database) -> Self {
         let turnstile = database.turnstile();
-        let [counting, admitting, releasing] = [(); 3].map(|()| database.clone());
+        let [counting, releasing] = [(); 2].map(|()| database.clone());
         Self {
             database: database.clone(),
             requests: Batches::in_turn(turnstile, MOST, move |requests| {
                 let database = counting.clone();
                 async move { windows::count(&database, &requests).await }.boxed()
-            }),
-            admissions: Batches::in_turn(turnstile, MOST, move |asked| {
-                let database = admitting.clone();
-                async move { permits::admit(&database, &asked).await }.boxed()
             }),
             releases: Batches::in_turn(turnstile, MOST, move |released| {
                 let database = releasing.clone();
@@ -75,17 +69,6 @@ impl Quota for PgQuota {
             now,
         };
         self.requests.write(request).await.map_err(unavailable)
-    }
-
-    async fn admit(
-        &self,
-        permit: Permit<'_>,
-        limits: &RouterLimits,
-        lease: Lease,
-        now: Timestamp,
-    ) -> Result<Admission, QuotaError> {
-        let asked = Asked::of(permit, limits.clone(), lease, now);
-        self.admissions.write(asked).await.map_err(unavailable)
     }
 
     async fn resume(

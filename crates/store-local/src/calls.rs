@@ -34,7 +34,8 @@ use foldhash::HashSet;
 use jiff::Timestamp;
 use router_core::{
     CallRecord, Calls, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, Handle,
-    KeyClaim, KeyDigest, Lease, OwnerId, REPLAY_CAP_BYTES, Serving, Settled, Unfinished,
+    KeyClaim, KeyDigest, Lease, OwnerId, REPLAY_CAP_BYTES, SequentialCalls, Serving, Settled,
+    Unfinished,
 };
 use rusqlite::Connection;
 
@@ -180,32 +181,7 @@ impl SqliteCalls {
 }
 
 #[async_trait]
-impl Calls for SqliteCalls {
-    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
-        loop {
-            let (keyed, asked) = (self.under_way.keyed.clone(), claim.clone());
-            let how = Durability::Lazy.sure().quick();
-            let claimed = self.write(Some(&claim.account), how, move |rows| {
-                crate::faults::fault_point!("call-claim");
-                key_rows::claim(rows, &keyed, &asked, now)
-            });
-            return match claimed.await? {
-                key_rows::Claim::Fresh { expired } => {
-                    self.replays.forget(expired.into_iter().collect()).await;
-                    Ok(Claimed::Fresh)
-                }
-                key_rows::Claim::InFlight => Ok(Claimed::InFlight),
-                key_rows::Claim::Conflict => Ok(Claimed::Conflict),
-                key_rows::Claim::Running(id) => Ok(Claimed::PickUp(id)),
-                key_rows::Claim::Settled(id, stored) => self.replay(id, stored).await,
-                key_rows::Claim::Behind => {
-                    self.bring_in().await?;
-                    continue;
-                }
-            };
-        }
-    }
-
+impl SequentialCalls for SqliteCalls {
     async fn dispatch(
         &self,
         generation: Generation,
@@ -242,6 +218,34 @@ impl Calls for SqliteCalls {
         let dispatched = dispatched.await?;
         crate::faults::fault_point!("call-dispatched");
         Ok(dispatched)
+    }
+}
+
+#[async_trait]
+impl Calls for SqliteCalls {
+    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
+        loop {
+            let (keyed, asked) = (self.under_way.keyed.clone(), claim.clone());
+            let how = Durability::Lazy.sure().quick();
+            let claimed = self.write(Some(&claim.account), how, move |rows| {
+                crate::faults::fault_point!("call-claim");
+                key_rows::claim(rows, &keyed, &asked, now)
+            });
+            return match claimed.await? {
+                key_rows::Claim::Fresh { expired } => {
+                    self.replays.forget(expired.into_iter().collect()).await;
+                    Ok(Claimed::Fresh)
+                }
+                key_rows::Claim::InFlight => Ok(Claimed::InFlight),
+                key_rows::Claim::Conflict => Ok(Claimed::Conflict),
+                key_rows::Claim::Running(id) => Ok(Claimed::PickUp(id)),
+                key_rows::Claim::Settled(id, stored) => self.replay(id, stored).await,
+                key_rows::Claim::Behind => {
+                    self.bring_in().await?;
+                    continue;
+                }
+            };
+        }
     }
 
     async fn accepted(

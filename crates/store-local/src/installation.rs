@@ -141,7 +141,7 @@ impl Store {
                 quota: Arc::new(self.quota()),
                 admissions: Arc::new(SequentialAdmissions {
                     accounts,
-                    quota: Arc::new(self.quota()),
+                    quota: self.quota(),
                     calls: calls.clone(),
                 }),
                 retention: calls.clone(),

@@ -29,7 +29,7 @@ fn call_ports(store: &Store) -> router_core::contract::Stores {
         quota: Arc::new(store.quota()),
         admissions: Arc::new(SequentialAdmissions {
             accounts: accounts.clone(),
-            quota: Arc::new(store.quota()),
+            quota: store.quota(),
             calls: calls.clone(),
         }),
         retention: calls.clone(),

@@ -119,7 +119,7 @@ impl Process {
         });
         let model = Arc::new(model.expect("an open schema"));
         let calls = Arc::new(store.calls());
-        let quota = Arc::new(store.quota());
+        let quota = store.quota();
         let accounts = Arc::new(store.accounts());
         let ports = RouterPorts {
             admissions: Arc::new(SequentialAdmissions {
@@ -129,7 +129,7 @@ impl Process {
             }),
             calls: calls.clone(),
             queue: calls,
-            quota,
+            quota: Arc::new(quota),
             accounts,
             timer: Arc::new(Impatient),
             threads: Arc::new(Impatient),

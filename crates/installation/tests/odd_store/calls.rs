@@ -3,21 +3,22 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use accounts::{AccountId, Fingerprint, RateWindow, RouterLimits, UsedUp};
+use accounts::{AccountId, CreditLedger, Fingerprint, RateWindow, UsedUp};
 use async_trait::async_trait;
 use foldhash::HashSet;
 use futures_util::stream::BoxStream;
 use installation::CallRows;
 use jiff::Timestamp;
 use router_core::{
-    Admission, Breakdown, CallQueue, CallRecord, CallRetention, Calls, CallsError, Cancelled,
-    Claimed, Dispatched, DueResult, Ending, Enqueued, Generation, GenerationId, Handle,
-    KeepOutcome, KeptResult, KeptResults, KeyClaim, KeyDigest, Lease, Load, ModelId, ModelTotal,
-    Outcome, OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall, QueuedRequest, Quota,
-    QuotaError, RequestId, ResultId, ResultTurn, Serving, Settled, Unfinished, Usage, UsageCursor,
+    Admissions, Breakdown, CallAdmission, CallEnd, CallQueue, CallRecord, CallRetention, Calls,
+    CallsError, Cancelled, Claimed, DueResult, Ending, Enqueued, GenerationId, Handle, KeepOutcome,
+    KeptResult, KeptResults, KeyClaim, KeyDigest, Lease, Load, ModelId, ModelTotal, Outcome,
+    OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall, QueuedRequest, Quota, QuotaError,
+    RequestId, ResultId, ResultTurn, RouterError, Serving, Settled, Unfinished, Usage, UsageCursor,
     UsageQuery, UsageRow, WaitingCall,
 };
 
+use crate::accounts::OddAccounts;
 use crate::jitter::Jitter;
 
 /// Records that were handed in and are not written yet.
@@ -45,16 +46,6 @@ impl OddCalls {
 impl Calls for OddCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
         self.jitter.around(self.inner.calls.claim(claim, now)).await
-    }
-
-    async fn dispatch(
-        &self,
-        generation: Generation,
-        key: Option<KeyDigest>,
-        lease: Lease,
-    ) -> Result<Dispatched, CallsError> {
-        let dispatched = self.inner.calls.dispatch(generation, key, lease);
-        self.jitter.around(dispatched).await
     }
 
     async fn accepted(
@@ -120,6 +111,39 @@ impl Calls for OddCalls {
     ) -> Result<Vec<Unfinished>, CallsError> {
         let taken = self.inner.calls.take_over(lease, limit, now);
         self.jitter.around(taken).await
+    }
+}
+
+/// Admits and ends calls in steps, between which others come.
+pub(crate) struct OddAdmissions {
+    pub(crate) accounts: Arc<OddAccounts>,
+    pub(crate) calls: Arc<OddCalls>,
+    pub(crate) jitter: Jitter,
+}
+
+#[async_trait]
+impl Admissions for OddAdmissions {
+    async fn admit(&self, call: CallAdmission<'_>) -> Result<(), RouterError> {
+        let (generation, lasts) = (call.generation, call.lease.lasts);
+        let (cause, hold) = (generation.id.cause(), generation.hold());
+        let now = generation.dispatched_at;
+        let held = self.accounts.reserve(call.payer, cause, hold, lasts, now);
+        RouterError::of_reservation(held.await.expect("memory answers"))?;
+        // Others may look before it has its room.
+        let admitted = self.calls.inner.admissions.admit(call);
+        self.jitter.around(admitted).await
+    }
+
+    async fn end(&self, call: CallEnd<'_>) -> Result<Settled, CallsError> {
+        let (permit, owner, now) = (call.permit, call.owner, call.now);
+        let of = (permit.generation, owner);
+        let settled = self
+            .calls
+            .settle(of, permit.account, call.ending, call.task_id, now)
+            .await?;
+        let released = self.calls.release(permit, owner).await;
+        released.expect("memory answers");
+        Ok(settled)
     }
 }
 
@@ -243,17 +267,6 @@ impl Quota for OddCalls {
     ) -> Result<Result<(), UsedUp>, QuotaError> {
         let counted = self.inner.quota.count(account, windows, now);
         self.jitter.around(counted).await
-    }
-
-    async fn admit(
-        &self,
-        permit: Permit<'_>,
-        limits: &RouterLimits,
-        lease: Lease,
-        now: Timestamp,
-    ) -> Result<Admission, QuotaError> {
-        let admitted = self.inner.quota.admit(permit, limits, lease, now);
-        self.jitter.around(admitted).await
     }
 
     async fn resume(

@@ -32,12 +32,12 @@ use installation::{
     MemoryStore, OpenError, OpenOptions, ReserveOptions,
 };
 use jiff::Timestamp;
-use router_core::{SequentialAdmissions, Usage};
+use router_core::Usage;
 
 use crate::accounts::OddAccounts;
 use crate::webhooks::OddWebhooks;
 use assets::{OddBlobs, OddDirectReads, OddRecords};
-use calls::OddCalls;
+use calls::{OddAdmissions, OddCalls};
 use deployments::OddDeployments;
 use jitter::Jitter;
 use jobs::OddJobs;
@@ -161,10 +161,10 @@ impl OddStore {
             calls: CallRows {
                 calls: calls.clone(),
                 quota: calls.clone(),
-                admissions: Arc::new(SequentialAdmissions {
+                admissions: Arc::new(OddAdmissions {
                     accounts: accounts.clone(),
-                    quota: calls.clone(),
                     calls: calls.clone(),
+                    jitter: jitter.clone(),
                 }),
                 retention: calls.clone(),
                 queue: calls.clone(),

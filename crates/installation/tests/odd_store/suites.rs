@@ -279,7 +279,6 @@ async fn odd_calls_keep_their_contracts() {
     let stores = Stores::new();
     for _ in 0..SEEDS {
         contract::calls(|| call_ports(stores.one())).await;
-        contract::quota(|| stores.one().calls.quota).await;
     }
     contract::replicas(|| stores.two().map(call_ports)).await;
 }

@@ -266,8 +266,8 @@ async fn an_end_releases_the_permit_if_it_is_its_owners(stores: Stores) {
         generation: id(1),
         hold_cents: 20,
     };
-    let admitted = stores.quota.admit(permit, &limits, lease(FIRST), at(1));
-    admitted.await.expect("the store answers");
+    let resumed = stores.quota.resume(permit, lease(FIRST), at(1));
+    resumed.await.expect("the store answers");
     assert_eq!(stores.standing().await.1, (2, 40));
     let again = stores.end(FIRST, 1, answered(b"{}", 99)).await;
     assert_eq!(again, Settled::Before);

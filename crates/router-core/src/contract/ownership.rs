@@ -8,7 +8,7 @@ use super::{
     Bucket, Claimed, Dispatched, Ending, FIRST, Handle, LASTS, Lease, Rule, SECOND, Settled,
     Stores, Unfinished, account, answered, at, claim, generation, id, lease,
 };
-use crate::{Admission, Calls, Load, OwnerId, Permit};
+use crate::{Admission, Calls, Generation, Load, OwnerId, Permit};
 
 pub(super) const RULES: [Rule; 10] = [
     |stores| {
@@ -220,11 +220,12 @@ async fn what_runs_keeps_its_room_past_its_lease(stores: Stores) {
         concurrent_calls: 2,
         ..RouterLimits::standard()
     };
-    let admit = async |owner: OwnerId, n: u128, now: i64| {
-        let admitted = stores
-            .quota
-            .admit(permit(n), &limits, lease(owner), at(now));
-        admitted.await.expect("the store answers")
+    let ask = async |owner: OwnerId, n: u128, now: i64| {
+        let asking = Generation {
+            dispatched_at: at(now),
+            ..generation(n, 7)
+        };
+        stores.ask_room(owner, &asking, &limits).await
     };
     let load = async |now: i64| {
         let load = stores.quota.load(&acme, at(now)).await;
@@ -234,19 +235,18 @@ async fn what_runs_keeps_its_room_past_its_lease(stores: Stores) {
         } = load.expect("the store answers");
         (calls, committed_cents)
     };
-    for n in [1, 2] {
-        assert_eq!(admit(FIRST, n, 0).await, Admission::Admitted);
-    }
-    // The second is never dispatched, and neither permit is renewed.
-    stores.dispatch(1, 7).await;
+    let begun = stores.admit(FIRST, None, &generation(1, 7), &limits).await;
+    begun.expect("there is room");
+    // The second does not run, and neither permit is renewed.
+    assert_eq!(ask(FIRST, 2, 0).await, Admission::Admitted);
     let later = lapsed(1);
     // Retention forgets the one and not the other.
     let swept = stores.retention.expire(at(later), at(0), 100).await;
     swept.expect("the store answers");
     assert_eq!(load(later).await, (1, 7));
-    assert_eq!(admit(SECOND, 3, later).await, Admission::Admitted);
+    assert_eq!(ask(SECOND, 3, later).await, Admission::Admitted);
     let refused = Admission::TooManyCalls { limit: 2 };
-    assert_eq!(admit(SECOND, 4, later).await, refused);
+    assert_eq!(ask(SECOND, 4, later).await, refused);
     // Who takes it over takes its room, and no second one.
     assert_eq!(ids(&stores.take_over(SECOND, 10, later).await), [1]);
     let resumed = stores.quota.resume(permit(1), lease(SECOND), at(later));
@@ -258,7 +258,7 @@ async fn what_runs_keeps_its_room_past_its_lease(stores: Stores) {
     assert_eq!(load(later).await, (2, 14));
     let last = later + lapsed(0);
     assert_eq!(load(last).await, (0, 0));
-    assert_eq!(admit(SECOND, 4, last).await, Admission::Admitted);
+    assert_eq!(ask(SECOND, 4, last).await, Admission::Admitted);
 }
 
 /// Nor may anything else spend the credits that are set aside for it, neither those of its account nor those of a budget.

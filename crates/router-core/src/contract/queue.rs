@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::{
     Bucket, Bytes, Claimed, Ending, Outcome, Rule, Settled, Stores, account, answer, answered, at,
-    claim, generation, id, kept, lease, model, record,
+    claim, generation, id, kept, model, record,
 };
 use crate::{
     Breakdown, CallRecord, Cancelled, Dispatched, Enqueued, GenerationId, KeyDigest, ModelId,
@@ -93,10 +93,8 @@ impl Stores {
     async fn start_request(&self, n: u128) {
         let call = self.take_next().await.expect("one waits");
         assert_eq!(call.id, id(n));
-        let begun = self
-            .calls
-            .dispatch(generation(n, 5), Some(call.key), lease(super::FIRST));
-        assert_eq!(begun.await.expect("the store answers"), Dispatched::Begun);
+        let begun = self.dispatch_with(super::FIRST, Some(call.key), generation(n, 5));
+        assert_eq!(begun.await, Dispatched::Begun);
         let noted = self.queue.dispatched(id(n)).await;
         noted.expect("the store answers");
     }

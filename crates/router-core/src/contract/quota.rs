@@ -1,35 +1,29 @@
 //! What every store of quotas must do.
 
-use std::sync::Arc;
-
 use accounts::{AccountId, RateWindow, RouterLimits};
 use futures_util::future::join_all;
 
-use super::{FIRST, LASTS, SECOND, account, at, id, lease};
-use crate::{Admission, Load, OwnerId, Permit, Quota};
+use super::{FIRST, LASTS, Rule, SECOND, Stores, account, at, generation, id, lease};
+use crate::{Admission, Generation, Load, OwnerId, Permit};
 
-/// Runs every rule on a fresh store.
-///
-/// # Panics
-/// If the store breaks a rule.
-pub async fn quota(fresh: impl Fn() -> Arc<dyn Quota>) {
-    the_count_is_judged_before_the_spend(&*fresh()).await;
-    a_call_dearer_than_the_cap_is_refused_even_when_idle(&*fresh()).await;
-    the_committed_spend_excludes_the_refused_call(&*fresh()).await;
-    accounts_do_not_share_their_room(&*fresh()).await;
-    a_call_has_one_permit(&*fresh()).await;
-    what_lapsed_counts_nowhere(&*fresh()).await;
-    a_renewed_permit_stays(&*fresh()).await;
-    a_permit_is_released_by_its_owner_alone(&*fresh()).await;
-    what_runs_goes_on_whatever_the_limits_are(&*fresh()).await;
-    at_once_no_more_are_admitted_than_have_room(&*fresh()).await;
-    a_window_counts_to_its_quota_and_tells_when_it_ends(&*fresh()).await;
-    at_once_no_more_are_counted_than_a_window_takes(&*fresh()).await;
-}
+pub(super) const RULES: [Rule; 12] = [
+    |stores| Box::pin(the_count_is_judged_before_the_spend(stores)),
+    |stores| Box::pin(a_call_dearer_than_the_cap_is_refused_even_when_idle(stores)),
+    |stores| Box::pin(the_committed_spend_excludes_the_refused_call(stores)),
+    |stores| Box::pin(accounts_do_not_share_their_room(stores)),
+    |stores| Box::pin(a_call_has_one_permit(stores)),
+    |stores| Box::pin(what_lapsed_counts_nowhere(stores)),
+    |stores| Box::pin(a_renewed_permit_stays(stores)),
+    |stores| Box::pin(a_permit_is_released_by_its_owner_alone(stores)),
+    |stores| Box::pin(what_runs_goes_on_whatever_the_limits_are(stores)),
+    |stores| Box::pin(at_once_no_more_are_admitted_than_have_room(stores)),
+    |stores| Box::pin(a_window_counts_to_its_quota_and_tells_when_it_ends(stores)),
+    |stores| Box::pin(at_once_no_more_are_counted_than_a_window_takes(stores)),
+];
 
 /// One account's side of a store, at a time.
 struct Of<'a> {
-    quota: &'a dyn Quota,
+    stores: &'a Stores,
     account: AccountId,
     owner: OwnerId,
     now: i64,
@@ -44,25 +38,39 @@ impl Of<'_> {
         }
     }
 
+    fn generation(&self, n: u128, hold_cents: u64) -> Generation {
+        Generation {
+            account: self.account.clone(),
+            dispatched_at: at(self.now),
+            ..generation(n, hold_cents)
+        }
+    }
+
     async fn admit(&self, n: u128, hold_cents: u64, limits: &RouterLimits) -> Admission {
-        let (permit, lease) = (self.permit(n, hold_cents), lease(self.owner));
-        let admission = self.quota.admit(permit, limits, lease, at(self.now)).await;
-        admission.expect("the store answers")
+        let asking = self.generation(n, hold_cents);
+        self.stores.ask_room(self.owner, &asking, limits).await
     }
 
     async fn has(&self, n: u128) -> bool {
         let permits = [self.permit(n, 0)];
-        let lost = self.quota.renew(&permits, lease(self.owner), at(self.now));
+        let lost = self
+            .stores
+            .quota
+            .renew(&permits, lease(self.owner), at(self.now));
         lost.await.expect("the store answers").is_empty()
     }
 
     async fn release(&self, n: u128) {
-        let released = self.quota.release(self.permit(n, 0), self.owner).await;
+        let released = self
+            .stores
+            .quota
+            .release(self.permit(n, 0), self.owner)
+            .await;
         released.expect("the store answers");
     }
 
     async fn load(&self) -> (u32, u64) {
-        let load = self.quota.load(&self.account, at(self.now)).await;
+        let load = self.stores.quota.load(&self.account, at(self.now)).await;
         let Load {
             calls,
             committed_cents,
@@ -71,9 +79,9 @@ impl Of<'_> {
     }
 }
 
-fn acme(quota: &dyn Quota, now: i64) -> Of<'_> {
+fn acme(stores: &Stores, now: i64) -> Of<'_> {
     Of {
-        quota,
+        stores,
         account: account("acme"),
         owner: FIRST,
         now,
@@ -100,8 +108,9 @@ fn lapse() -> i64 {
     i64::try_from(LASTS.as_secs()).expect("few")
 }
 
-async fn the_count_is_judged_before_the_spend(quota: &dyn Quota) {
-    let (acme, limits) = (acme(quota, 0), limits(1, 10));
+async fn the_count_is_judged_before_the_spend(stores: Stores) {
+    stores.open_account().await;
+    let (acme, limits) = (acme(&stores, 0), limits(1, 10));
     assert_eq!(acme.admit(1, 10, &limits).await, Admission::Admitted);
     let refused = Admission::TooManyCalls { limit: 1 };
     assert_eq!(acme.admit(2, 10, &limits).await, refused);
@@ -109,16 +118,18 @@ async fn the_count_is_judged_before_the_spend(quota: &dyn Quota) {
     assert_eq!(acme.admit(2, 10, &limits).await, Admission::Admitted);
 }
 
-async fn a_call_dearer_than_the_cap_is_refused_even_when_idle(quota: &dyn Quota) {
-    let acme = acme(quota, 0);
+async fn a_call_dearer_than_the_cap_is_refused_even_when_idle(stores: Stores) {
+    stores.open_account().await;
+    let acme = acme(&stores, 0);
     for hold in [11, u64::MAX] {
         assert_eq!(acme.admit(1, hold, &limits(5, 10)).await, too_dear(10, 0));
     }
     assert_eq!(acme.load().await, (0, 0));
 }
 
-async fn the_committed_spend_excludes_the_refused_call(quota: &dyn Quota) {
-    let (acme, limits) = (acme(quota, 0), limits(5, 10));
+async fn the_committed_spend_excludes_the_refused_call(stores: Stores) {
+    stores.open_account().await;
+    let (acme, limits) = (acme(&stores, 0), limits(5, 10));
     assert_eq!(acme.admit(1, 7, &limits).await, Admission::Admitted);
     assert_eq!(acme.admit(2, 4, &limits).await, too_dear(10, 7));
     assert_eq!(acme.admit(3, 3, &limits).await, Admission::Admitted);
@@ -127,8 +138,10 @@ async fn the_committed_spend_excludes_the_refused_call(quota: &dyn Quota) {
     assert_eq!(acme.load().await, (3, 10));
 }
 
-async fn accounts_do_not_share_their_room(quota: &dyn Quota) {
-    let (acme, limits) = (acme(quota, 0), limits(1, 10));
+async fn accounts_do_not_share_their_room(stores: Stores) {
+    stores.open_account().await;
+    stores.open("other").await;
+    let (acme, limits) = (acme(&stores, 0), limits(1, 10));
     let other = Of {
         account: account("other"),
         ..acme_again(&acme)
@@ -148,10 +161,13 @@ fn acme_again<'a>(of: &Of<'a>) -> Of<'a> {
     }
 }
 
-async fn a_call_has_one_permit(quota: &dyn Quota) {
-    let (acme, limits) = (acme(quota, 0), limits(2, 10));
+async fn a_call_has_one_permit(stores: Stores) {
+    stores.open_account().await;
+    let (acme, limits) = (acme(&stores, 0), limits(2, 10));
     for _ in 0..3 {
-        assert_eq!(acme.admit(1, 6, &limits).await, Admission::Admitted);
+        let asking = acme.generation(1, 6);
+        let begun = stores.admit(FIRST, None, &asking, &limits).await;
+        begun.expect("it has its permit");
     }
     assert_eq!(acme.load().await, (1, 6));
     acme.release(1).await;
@@ -159,14 +175,15 @@ async fn a_call_has_one_permit(quota: &dyn Quota) {
     assert_eq!(acme.load().await, (0, 0));
 }
 
-async fn what_lapsed_counts_nowhere(quota: &dyn Quota) {
+async fn what_lapsed_counts_nowhere(stores: Stores) {
+    stores.open_account().await;
     let limits = limits(2, 10);
-    acme(quota, 0).admit(1, 6, &limits).await;
-    acme(quota, 1).admit(2, 4, &limits).await;
-    let before = acme(quota, lapse() - 1);
+    acme(&stores, 0).admit(1, 6, &limits).await;
+    acme(&stores, 1).admit(2, 4, &limits).await;
+    let before = acme(&stores, lapse() - 1);
     let refused = Admission::TooManyCalls { limit: 2 };
     assert_eq!(before.admit(3, 1, &limits).await, refused);
-    let after = acme(quota, lapse());
+    let after = acme(&stores, lapse());
     assert_eq!(after.load().await, (1, 4));
     assert!(!after.has(1).await);
     assert_eq!(after.admit(3, 6, &limits).await, Admission::Admitted);
@@ -175,19 +192,21 @@ async fn what_lapsed_counts_nowhere(quota: &dyn Quota) {
     assert_eq!(after.load().await, (2, 10));
 }
 
-async fn a_renewed_permit_stays(quota: &dyn Quota) {
+async fn a_renewed_permit_stays(stores: Stores) {
+    stores.open_account().await;
     let limits = limits(1, 10);
-    acme(quota, 0).admit(1, 6, &limits).await;
-    let renewed = acme(quota, lapse() - 1);
+    acme(&stores, 0).admit(1, 6, &limits).await;
+    let renewed = acme(&stores, lapse() - 1);
     assert!(renewed.has(1).await && !renewed.has(2).await);
-    let later = acme(quota, 2 * lapse() - 2);
+    let later = acme(&stores, 2 * lapse() - 2);
     assert_eq!(later.load().await, (1, 6));
-    assert_eq!(acme(quota, 2 * lapse() - 1).load().await, (0, 0));
+    assert_eq!(acme(&stores, 2 * lapse() - 1).load().await, (0, 0));
 }
 
-async fn a_permit_is_released_by_its_owner_alone(quota: &dyn Quota) {
+async fn a_permit_is_released_by_its_owner_alone(stores: Stores) {
+    stores.open_account().await;
     let limits = limits(1, 10);
-    let first = acme(quota, 0);
+    let first = acme(&stores, 0);
     let second = Of {
         owner: SECOND,
         ..acme_again(&first)
@@ -197,7 +216,9 @@ async fn a_permit_is_released_by_its_owner_alone(quota: &dyn Quota) {
     assert!(!second.has(1).await);
     assert_eq!(first.load().await, (1, 6));
     // Who takes the call over takes its permit.
-    let taken = quota.resume(second.permit(1, 6), lease(SECOND), at(0));
+    let taken = stores
+        .quota
+        .resume(second.permit(1, 6), lease(SECOND), at(0));
     taken.await.expect("the store answers");
     first.release(1).await;
     assert_eq!(first.load().await, (1, 6));
@@ -205,10 +226,14 @@ async fn a_permit_is_released_by_its_owner_alone(quota: &dyn Quota) {
     assert_eq!(first.load().await, (0, 0));
 }
 
-async fn what_runs_goes_on_whatever_the_limits_are(quota: &dyn Quota) {
-    let acme = acme(quota, 0);
+async fn what_runs_goes_on_whatever_the_limits_are(stores: Stores) {
+    stores.open_account().await;
+    let acme = acme(&stores, 0);
     for n in 1..=3 {
-        let resumed = quota.resume(acme.permit(n, 9), lease(FIRST), at(0)).await;
+        let resumed = stores
+            .quota
+            .resume(acme.permit(n, 9), lease(FIRST), at(0))
+            .await;
         resumed.expect("the store answers");
     }
     assert_eq!(acme.load().await, (3, 27));
@@ -217,19 +242,21 @@ async fn what_runs_goes_on_whatever_the_limits_are(quota: &dyn Quota) {
     assert_eq!(acme.admit(4, 0, &limits(4, 10)).await, too_dear(10, 27));
 }
 
-async fn at_once_no_more_are_admitted_than_have_room(quota: &dyn Quota) {
-    let (acme, limits) = (acme(quota, 0), limits(7, 50));
+async fn at_once_no_more_are_admitted_than_have_room(stores: Stores) {
+    stores.open_account().await;
+    let (acme, limits) = (acme(&stores, 0), limits(7, 50));
     let admitted = join_all((0..64).map(|n| acme.admit(n, 9, &limits))).await;
     let admitted = admitted.iter().filter(|one| **one == Admission::Admitted);
     assert_eq!((admitted.count(), acme.load().await), (5, (5, 45)));
 }
 
-async fn a_window_counts_to_its_quota_and_tells_when_it_ends(quota: &dyn Quota) {
+async fn a_window_counts_to_its_quota_and_tells_when_it_ends(stores: Stores) {
+    stores.open_account().await;
     let acme = account("acme");
     let windows = RateWindow::read_list("2/1m,3/1h").expect("windows");
     let count = async |now: i64| {
         let now = jiff::Timestamp::from_second(now).expect("in range");
-        let counted = quota.count(&acme, &windows, now).await;
+        let counted = stores.quota.count(&acme, &windows, now).await;
         let counted = counted.expect("the store answers");
         counted.map_err(|used_up| (used_up.quota, used_up.retry_after.as_secs()))
     };
@@ -243,10 +270,11 @@ async fn a_window_counts_to_its_quota_and_tells_when_it_ends(quota: &dyn Quota) 
     assert_eq!(count(7_200).await, Ok(()));
 }
 
-async fn at_once_no_more_are_counted_than_a_window_takes(quota: &dyn Quota) {
+async fn at_once_no_more_are_counted_than_a_window_takes(stores: Stores) {
+    stores.open_account().await;
     let acme = account("acme");
     let windows = RateWindow::read_list("10/1m").expect("windows");
-    let counts = (0..64).map(|_| quota.count(&acme, &windows, at(0)));
+    let counts = (0..64).map(|_| stores.quota.count(&acme, &windows, at(0)));
     let counted = join_all(counts).await.into_iter();
     let counted = counted.filter(|one| matches!(one, Ok(Ok(()))));
     assert_eq!(counted.count(), 10);

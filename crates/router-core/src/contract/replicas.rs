@@ -12,7 +12,7 @@ use futures_util::future::join;
 
 use super::{
     Bytes, CallRecord, Claimed, Dispatched, Ending, FIRST, LASTS, Outcome, OwnerId, SECOND,
-    Settled, Stores, Unfinished, account, answer, at, claim, generation, id, kept, lease,
+    Settled, Stores, Unfinished, account, answer, at, claim, generation, id, kept,
 };
 use crate::{Admission, GenerationId, KeyClaim, Permit, UsageQuery};
 
@@ -340,17 +340,18 @@ impl History {
             generation: id(n),
             hold_cents: CENTS,
         };
-        let (now, [left, right]) = (at(self.now), &self.handles);
-        let (one, other) = join(
-            left.quota
-                .admit(permit(asked[0]), &limits, lease(owner(0)), now),
-            right
-                .quota
-                .admit(permit(asked[1]), &limits, lease(owner(1)), now),
-        )
-        .await;
+        let now = at(self.now);
+        let ask = async |handle: usize| {
+            let generation = crate::Generation {
+                dispatched_at: now,
+                ..generation(asked[handle], CENTS)
+            };
+            let stores = &self.handles[handle];
+            stores.ask_room(owner(handle), &generation, &limits).await
+        };
+        let (one, other) = join(ask(0), ask(1)).await;
         let free = usize::try_from(MOST_CALLS).expect("few") - self.live().len();
-        let answers = [one, other].map(|one| one.expect("the store answers"));
+        let answers = [one, other];
         let admitted = answers.iter().filter(|one| **one == Admission::Admitted);
         assert_eq!(admitted.count(), free.min(2));
         for (handle, n) in asked.into_iter().enumerate() {

@@ -37,6 +37,40 @@ impl MemoryQuota {
         }))
     }
 
+    /// Gives a permit, if the account has room for another call and for its cents. The count is judged before the spend. A call that
+    /// has a permit keeps it, and it is the asking owner's from then on.
+    #[must_use]
+    pub fn admit(
+        &self,
+        permit: Permit<'_>,
+        limits: &RouterLimits,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Admission {
+        let mut permits = self.permits();
+        if let Some(known) = permits.get_mut(permit.account) {
+            return known.admit(permit, limits, lease, now, &self.0.runs);
+        }
+        let mut first = Permits::default();
+        let admission = first.admit(permit, limits, lease, now, &self.0.runs);
+        if admission == Admission::Admitted {
+            permits.insert(permit.account.clone(), first);
+        }
+        admission
+    }
+
+    /// Gives the room of a permit back, if it is this owner's.
+    pub fn give_back(&self, permit: Permit<'_>, owner: OwnerId) {
+        let mut permits = self.permits();
+        let is_crowded = permits.len() > KEPT;
+        if let Some(of_account) = permits.get_mut(permit.account) {
+            of_account.release(permit.generation, owner);
+            if of_account.is_empty() && (is_crowded || of_account.is_large()) {
+                permits.remove(permit.account);
+            }
+        }
+    }
+
     pub(super) fn permits(&self) -> MutexGuard<'_, HashMap<AccountId, Permits>> {
         // Nothing panics between the changes of one entry.
         self.0
@@ -55,25 +89,6 @@ impl Quota for MemoryQuota {
         now: Timestamp,
     ) -> Result<Result<(), UsedUp>, QuotaError> {
         Ok(self.0.windows.count(account, windows, now))
-    }
-
-    async fn admit(
-        &self,
-        permit: Permit<'_>,
-        limits: &RouterLimits,
-        lease: Lease,
-        now: Timestamp,
-    ) -> Result<Admission, QuotaError> {
-        let mut permits = self.permits();
-        if let Some(known) = permits.get_mut(permit.account) {
-            return Ok(known.admit(permit, limits, lease, now, &self.0.runs));
-        }
-        let mut first = Permits::default();
-        let admission = first.admit(permit, limits, lease, now, &self.0.runs);
-        if admission == Admission::Admitted {
-            permits.insert(permit.account.clone(), first);
-        }
-        Ok(admission)
     }
 
     async fn resume(
@@ -103,14 +118,7 @@ impl Quota for MemoryQuota {
     }
 
     async fn release(&self, permit: Permit<'_>, owner: OwnerId) -> Result<(), QuotaError> {
-        let mut permits = self.permits();
-        let is_crowded = permits.len() > KEPT;
-        if let Some(of_account) = permits.get_mut(permit.account) {
-            of_account.release(permit.generation, owner);
-            if of_account.is_empty() && (is_crowded || of_account.is_large()) {
-                permits.remove(permit.account);
-            }
-        }
+        self.give_back(permit, owner);
         Ok(())
     }
 

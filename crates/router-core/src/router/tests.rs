@@ -76,7 +76,7 @@ impl AtOnce for Router {
 fn router(models: usize) -> Router {
     let accounts = Arc::new(MemoryAccounts::new());
     let calls = Arc::new(MemoryCalls::new(accounts.clone()));
-    let quota = Arc::new(MemoryQuota::new(|_| false));
+    let quota = MemoryQuota::new(|_| false);
     let ports = RouterPorts {
         admissions: Arc::new(SequentialAdmissions {
             accounts: accounts.clone(),
@@ -85,7 +85,7 @@ fn router(models: usize) -> Router {
         }),
         calls: calls.clone(),
         queue: calls,
-        quota,
+        quota: Arc::new(quota),
         accounts,
         timer: Arc::new(Idle),
         threads: Arc::new(Idle),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use accounts::{KeyId, Labels};
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
-use futures_util::future::try_join3;
 use jiff::Timestamp;
 use router_core::{
     Acceptance, Dispatched, Generation, GenerationId, Handle, KeyDigest, Lease, OwnerId, Unfinished,
@@ -15,8 +14,8 @@ use uuid::Uuid;
 
 use super::{labels, servings};
 use crate::columns::{from_micros, parse, unsigned};
-use crate::statements::{Values, execute, prepare, query, whole};
-use crate::step::{Commits, Step};
+use crate::statements::{Values, execute, query, whole};
+use crate::step::Step;
 use crate::{Database, DatabaseError};
 
 /// A generation that is to be dispatched.
@@ -42,6 +41,7 @@ impl Dispatch {
     }
 }
 
+/// Writes down that generations are about to be dispatched, each if its key is its own.
 pub(super) const DISPATCH: &str = "WITH asked AS (
         SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[],
             $8::uuid[], $9::bigint[], $10::text[])
@@ -60,26 +60,8 @@ pub(super) const DISPATCH: &str = "WITH asked AS (
         AND NOT EXISTS (SELECT FROM generations g WHERE g.id = a.id)
      ORDER BY a.id ON CONFLICT DO NOTHING RETURNING id";
 
-/// Writes down that generations are about to be dispatched, each if its key is its own.
-pub(super) async fn dispatch(
-    database: &Database,
-    dispatches: &[Dispatch],
-) -> Result<Vec<Dispatched>, DatabaseError> {
-    let dispatches: Vec<&Dispatch> = dispatches.iter().collect();
-    let step = Step::on(database).await?;
-    // What is not dispatched after all is asked after by nobody, and is forgotten with the rest.
-    write_beside(&step, &dispatches).await?;
-    let [dispatch] = prepare(&*step, [DISPATCH]).await?;
-    let (_, begun, ()) = try_join3(
-        step.begin(Commits::Durably),
-        write(&step, &dispatch, &dispatches),
-        step.commit(),
-    )
-    .await?;
-    answers(&step, &dispatches, begun).await
-}
-
-/// Writes down the labels of generations that are about to be dispatched, and who serves them first.
+/// Writes down the labels of generations that are about to be dispatched, and who serves them first. What is not dispatched after
+/// all is asked after by nobody, and is forgotten with the rest.
 pub(super) async fn write_beside(
     step: &Step,
     dispatches: &[&Dispatch],

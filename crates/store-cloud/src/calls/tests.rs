@@ -6,14 +6,15 @@ mod zombies;
 
 use std::sync::Arc;
 
-use accounts::{Account, AccountAdmin, Tier};
+use accounts::{Account, AccountAdmin, RouterLimits, Tier};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::BoxStream;
 use router_core::contract::{self, Stores};
 use router_core::{
-    Bucket, CallQueue, Enqueued, ModelTotal, QueueBounds, QueueState, QueuedCall, RequestId, Usage,
+    Admissions, Bucket, CallAdmission, CallQueue, Dispatched, Enqueued, Generation, KeyDigest,
+    Load, ModelTotal, QueueBounds, QueueState, QueuedCall, RequestId, RouterError, Usage,
     UsageCursor, UsageQuery, UsageRow,
 };
 use uuid::Uuid;
@@ -155,6 +156,32 @@ fn lease() -> Lease {
     }
 }
 
+/// Admits a generation of an account that has room for everything.
+async fn admit(
+    calls: &PgCalls,
+    generation: &Generation,
+    key: Option<KeyDigest>,
+    lease: Lease,
+) -> Dispatched {
+    let ample = RouterLimits {
+        concurrent_calls: u32::MAX,
+        committed_spend_cents: u64::MAX,
+        ..RouterLimits::standard()
+    };
+    let admission = CallAdmission {
+        payer: (&generation.account).into(),
+        limits: &ample,
+        generation,
+        key,
+        lease,
+    };
+    match calls.admit(admission).await {
+        Ok(()) => Dispatched::Begun,
+        Err(RouterError::InFlight { .. }) => Dispatched::ClaimLost,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
 fn failed(message: &str, charge_cents: u64) -> Ending {
     Ending::Kept {
         outcome: Outcome::Failed {
@@ -274,7 +301,8 @@ async fn what_a_dead_process_took_waits_again_unless_it_was_dispatched() {
     if !crate::testing::has_postgres() {
         return;
     }
-    let [(one, _), (other, _)] = two().await;
+    let [(one, stores), (other, _)] = two().await;
+    open_account(&*stores.admin).await;
     for n in [2, 4] {
         let fingerprint = accounts::Fingerprint([1; 32]);
         let enqueued = one.enqueue(queued(n), fingerprint, BOUNDS, at(0)).await;
@@ -283,8 +311,8 @@ async fn what_a_dead_process_took_waits_again_unless_it_was_dispatched() {
         assert_eq!(taken, Some(queued(n)));
     }
     let (key, owner) = (Some(KeyDigest::of_request(id(4))), lease());
-    let begun = one.dispatch(generation(4), key, owner).await;
-    assert_eq!(begun.expect("it answers"), Dispatched::Begun);
+    let begun = admit(&one, &generation(4), key, owner).await;
+    assert_eq!(begun, Dispatched::Begun);
     assert_eq!(other.waiting(), 0);
     let connection = one.database.connection().await.expect("it answers");
     let lapsed = connection.batch_execute("UPDATE queued_calls SET taken_until = 0");
@@ -300,10 +328,10 @@ async fn what_a_dead_process_took_waits_again_unless_it_was_dispatched() {
         ..lease()
     };
     let key = Some(KeyDigest::of_request(id(2)));
-    let begun = other.dispatch(generation(2), key, own).await;
-    assert_eq!(begun.expect("it answers"), Dispatched::Begun);
-    let late = one.dispatch(generation(2), key, lease()).await;
-    assert_eq!(late.expect("it answers"), Dispatched::ClaimLost);
+    let begun = admit(&other, &generation(2), key, own).await;
+    assert_eq!(begun, Dispatched::Begun);
+    let late = admit(&one, &generation(2), key, lease()).await;
+    assert_eq!(late, Dispatched::ClaimLost);
 }
 
 /// What partners write may hold U+0000, which no text of PostgreSQL does.
@@ -325,8 +353,8 @@ async fn any_text_of_a_partner_is_kept() {
     let claimed = calls.claim(claim(1), at(0)).await.expect("it answers");
     assert_eq!(claimed, Claimed::Fresh);
     let key = Some(KeyDigest([1; 32]));
-    let begun = calls.dispatch(generation(1), key, lease()).await;
-    assert_eq!(begun.expect("it answers"), Dispatched::Begun);
+    let begun = admit(&calls, &generation(1), key, lease()).await;
+    assert_eq!(begun, Dispatched::Begun);
     let ending = failed("a\0b", 0);
     let (of, payer) = ((id(1), OWNER), acme());
     let settled = calls.settle(of, &payer, ending.clone(), Some("t\0"), at(1));
@@ -348,8 +376,8 @@ async fn what_a_lost_commit_ended_is_known_and_billed_once() {
     let (calls, stores) = stores(&database).await;
     open_account(&*stores.admin).await;
     for n in 1..=2 {
-        let begun = calls.dispatch(generation(n), None, lease()).await;
-        begun.expect("it answers");
+        let begun = admit(&calls, &generation(n), None, lease()).await;
+        assert_eq!(begun, Dispatched::Begun);
     }
     let ends = |now: i64| {
         [1, 2, 3].map(|n| Settling {

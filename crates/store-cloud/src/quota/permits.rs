@@ -127,39 +127,6 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Gives permits to those that have room, one after the other.
-pub(super) async fn admit(
-    database: &Database,
-    asked: &[Asked],
-) -> Result<Vec<Admission>, DatabaseError> {
-    let step = Step::on(database).await?;
-    let [lock, load, give] = prepare(&*step, [LOCK, LOAD, GIVE]).await?;
-    let mut rooms = PermitBatch::of(asked);
-    loop {
-        let begun = step.begin(Commits::Lazily);
-        let (_, is_known) = try_join(begun, rooms.look(&step, &lock, &load)).await?;
-        if is_known {
-            break;
-        }
-        step.undo().await?;
-        rooms.add_accounts(&step).await?;
-    }
-    let admissions = asked.iter().map(|one| {
-        let admission = rooms.admission(one);
-        if admission == Admission::Admitted {
-            rooms.give(one);
-        }
-        admission
-    });
-    let admissions = admissions.collect();
-    if rooms.given.is_empty() {
-        step.undo().await?;
-    } else {
-        try_join(rooms.write(&step, &give), step.commit()).await?;
-    }
-    Ok(admissions)
-}
-
 /// What accounts have in flight, while a batch is judged.
 pub(crate) struct PermitBatch<'a> {
     asked: &'a [Asked],

@@ -143,7 +143,7 @@ fn faces(store: &Store) -> Stores {
         quota: Arc::new(store.quota()),
         admissions: Arc::new(SequentialAdmissions {
             accounts: accounts.clone(),
-            quota: Arc::new(store.quota()),
+            quota: store.quota(),
             calls: calls.clone(),
         }),
         retention: calls.clone(),

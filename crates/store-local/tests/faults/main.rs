@@ -11,8 +11,8 @@ use fail::FailScenario;
 use jiff::{SignedDuration, Timestamp};
 use router_core::{
     Answer, Bucket, CallRecord, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, Outcome, OwnerId, RequestId, Settled, Usage,
-    UsageQuery,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, Outcome, OwnerId, RequestId, SequentialCalls,
+    Settled, Usage, UsageQuery,
 };
 use store_local::{FileBlobs, SqliteCalls, SqliteRecords, Store};
 use tempfile::TempDir;

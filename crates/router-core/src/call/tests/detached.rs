@@ -15,7 +15,7 @@ use super::harness::*;
 use crate::{
     Bucket, CallRecord, Calls, CallsError, Claimed, Collected, Dispatched, Ending, Generation,
     GenerationId, Handle, KeyClaim, KeyDigest, Lease, LeftCall, MemoryCalls, OwnerId, RouterConfig,
-    RouterError, Serving, Settled, Submitted, Unfinished, Usage,
+    RouterError, SequentialCalls, Serving, Settled, Submitted, Unfinished, Usage,
 };
 
 fn deadline(result: Result<crate::Answer, RouterError>) -> Option<Duration> {
@@ -295,11 +295,7 @@ async fn reluctant(refusals: u32, dispatches: usize) -> (House, Arc<Reluctant>) 
 }
 
 #[async_trait]
-impl Calls for Reluctant {
-    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
-        self.rows.claim(claim, now).await
-    }
-
+impl SequentialCalls for Reluctant {
     async fn dispatch(
         &self,
         generation: Generation,
@@ -310,6 +306,13 @@ impl Calls for Reluctant {
         let let_in = self.dispatches.acquire().await;
         let_in.expect("it is never closed").forget();
         Ok(dispatched)
+    }
+}
+
+#[async_trait]
+impl Calls for Reluctant {
+    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
+        self.rows.claim(claim, now).await
     }
 
     async fn accepted(

@@ -18,10 +18,10 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::{
-    Answer, Answered, BlockingPool, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection,
-    Collected, Contact, CursorKey, Done, Estimate, Execution, Failure, Handle, LiveCatalog, Load,
-    MemoryCalls, MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider,
-    QueueBounds, RequestId, Router, RouterConfig, RouterError, RouterPorts, SequentialAdmissions,
+    Answer, Answered, BlockingPool, CallHead, Catalog, Charge, ChargesOnPolicyRejection, Collected,
+    Contact, CursorKey, Done, Estimate, Execution, Failure, Handle, LiveCatalog, Load, MemoryCalls,
+    MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider, QueueBounds, RequestId,
+    Router, RouterConfig, RouterError, RouterPorts, SequentialAdmissions, SequentialCalls,
     Submission, Submitted, Timer, Usage, UsageQuery, UsageRow, Violation, ViolationStep, Waiter,
 };
 
@@ -193,7 +193,7 @@ impl House {
 
     /// A router with other rows in between.
     pub(super) fn with(
-        port: Arc<dyn Calls>,
+        port: Arc<dyn SequentialCalls>,
         calls: Arc<MemoryCalls>,
         accounts: Arc<MemoryAccounts>,
     ) -> Self {
@@ -203,7 +203,7 @@ impl House {
 
     fn at(
         clock: Arc<Clock>,
-        port: Arc<dyn Calls>,
+        port: Arc<dyn SequentialCalls>,
         calls: Arc<MemoryCalls>,
         accounts: Arc<MemoryAccounts>,
         quota: MemoryQuota,
@@ -239,7 +239,7 @@ impl House {
             quota: Arc::new(quota.clone()),
             admissions: Arc::new(SequentialAdmissions {
                 accounts: accounts.clone(),
-                quota: Arc::new(quota.clone()),
+                quota: quota.clone(),
                 calls: port,
             }),
             accounts: accounts.clone(),

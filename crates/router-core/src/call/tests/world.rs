@@ -24,8 +24,8 @@ use crate::{
     Done, Ending, Execution, Failure, Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease,
     LiveCatalog, MemoryCalls, MemoryQuota, Model, ModelDefinition, ModelForm, OwnerId, Polling,
     Price, Provider, Ran, RequestId, Router, RouterConfig, RouterError, RouterPorts,
-    SequentialAdmissions, Serving, Settled, Submission, Submitted, Timer, Translated, Translation,
-    Unfinished, Unsaid, Violation, ViolationStep,
+    SequentialAdmissions, SequentialCalls, Serving, Settled, Submission, Submitted, Timer,
+    Translated, Translation, Unfinished, Unsaid, Violation, ViolationStep,
 };
 
 mod ports;
@@ -180,14 +180,13 @@ impl World {
         }
         let catalog = Catalog::new(self.models.clone()).expect("different ids");
         let calls = Arc::new(Mortal(self.clone()));
-        let quota = Arc::new(self.quota.clone());
         let ports = RouterPorts {
             calls: calls.clone(),
             queue: self.calls.clone() as Arc<dyn CallQueue>,
-            quota: quota.clone(),
+            quota: Arc::new(self.quota.clone()),
             admissions: Arc::new(SequentialAdmissions {
                 accounts: self.accounts.clone(),
-                quota,
+                quota: self.quota.clone(),
                 calls,
             }),
             accounts: self.accounts.clone(),

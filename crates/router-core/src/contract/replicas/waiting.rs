@@ -11,7 +11,7 @@ use super::super::kept::{file, keeping, later, result};
 use super::super::queue::call;
 use super::super::{
     Bucket, CallRecord, Dispatched, Ending, Outcome, Settled, Stores, account, answered, at,
-    generation, id, kept, lease, record,
+    generation, id, kept, record,
 };
 use super::{lasts, owner};
 use crate::{
@@ -199,11 +199,8 @@ impl History {
             dispatched_at: at(self.now),
             ..generation(n, CENTS)
         };
-        let begun = stores
-            .calls
-            .dispatch(generation, Some(key), lease(owner(handle)))
-            .await;
-        assert_eq!(begun.expect("the store answers"), Dispatched::Begun);
+        let begun = stores.dispatch_with(owner(handle), Some(key), generation);
+        assert_eq!(begun.await, Dispatched::Begun);
         let noted = stores.queue.dispatched(id(n)).await;
         noted.expect("the store answers");
         let call: CallRecord = record(n, 0);

@@ -3,10 +3,10 @@
 //!
 //! `EASEL_ADMISSIONS` is how many are admitted.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use accounts::{AccountChange, LedgerRef, RouterLimits};
-use router_core::{Admissions, CallAdmission, CallEnd, Load, RouterError};
+use accounts::{AccountChange, LedgerRef};
+use router_core::CallEnd;
 
 use super::*;
 
@@ -17,8 +17,31 @@ const HANDLES: usize = 3;
 const ACCOUNTS: usize = 8;
 /// Clients of each account: more than it has room for.
 const CLIENTS: usize = 8;
-const ROOM: u32 = 5;
+const MOST_CALLS: u32 = 5;
+/// Calls of every second account, by its cents. The others reach the bound of their calls first.
+const MOST_BY_CENTS: u32 = 3;
+/// The cents of each call.
+const CENTS: u64 = 7;
 const GRANTED: i32 = 100_000_000;
+
+fn room(account: usize) -> u32 {
+    match account.is_multiple_of(2) {
+        true => MOST_CALLS,
+        false => MOST_BY_CENTS,
+    }
+}
+
+fn limits(account: usize) -> RouterLimits {
+    let calls = match account.is_multiple_of(2) {
+        true => MOST_CALLS + 1,
+        false => MOST_BY_CENTS,
+    };
+    RouterLimits {
+        concurrent_calls: MOST_CALLS,
+        committed_spend_cents: CENTS * u64::from(calls),
+        ..RouterLimits::standard()
+    }
+}
 
 fn name(account: usize) -> AccountId {
     format!("account-{account}").parse().expect("an id")
@@ -31,14 +54,12 @@ struct Storm {
     refused: AtomicU64,
     /// Of each account, the calls that were admitted and are not being ended.
     held: Vec<AtomicU32>,
+    is_over: AtomicBool,
 }
 
 impl Storm {
     async fn client(self: Arc<Self>, account: usize, client: usize) {
-        let limits = RouterLimits {
-            concurrent_calls: ROOM,
-            ..RouterLimits::standard()
-        };
+        let (limits, room) = (limits(account), room(account));
         for number in 0_usize.. {
             if self.admitted.load(Ordering::Relaxed) >= self.most {
                 return;
@@ -47,6 +68,7 @@ impl Storm {
             let call = Generation {
                 id: id(place << 64 | number as u128),
                 account: name(account),
+                hold_cents: CENTS,
                 ..generation(0)
             };
             let admission = CallAdmission {
@@ -59,14 +81,14 @@ impl Storm {
             let (calls, stores) = &self.handles[(client + number) % HANDLES];
             match calls.admit(admission).await {
                 Ok(()) => {}
-                Err(RouterError::TooManyCalls { .. }) => {
+                Err(RouterError::TooManyCalls { .. } | RouterError::SpendCap { .. }) => {
                     self.refused.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }
                 Err(error) => panic!("{error:?}"),
             }
             let held = self.held[account].fetch_add(1, Ordering::SeqCst) + 1;
-            assert!(held <= ROOM, "{held} calls of {ROOM}");
+            assert!(held <= room, "{held} calls of {room}");
             self.admitted.fetch_add(1, Ordering::Relaxed);
             renew(stores, &call).await;
             self.held[account].fetch_sub(1, Ordering::SeqCst);
@@ -75,6 +97,30 @@ impl Storm {
             assert_eq!(ended.expect("it answers"), Settled::Now);
         }
     }
+
+    /// Counts the permits of all accounts again and again; how often.
+    async fn watch(self: Arc<Self>, database: Database) -> u64 {
+        let sql =
+            "SELECT account, count(*), sum(hold_cents)::bigint FROM call_permits GROUP BY account";
+        let mut looks = 0;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let connection = database.connection().await.expect("it answers");
+            for row in connection.query(sql, &[]).await.expect("it answers") {
+                let (account, calls, cents): (&str, i64, i64) =
+                    (row.get(0), row.get(1), row.get(2));
+                let (_, place) = account.split_once('-').expect("a name");
+                let room = i64::from(room(place.parse().expect("a number")));
+                assert!(calls <= room, "{account} has {calls} permits of {room}");
+                assert_eq!(unsigned(cents), unsigned(calls) * CENTS);
+            }
+            looks += 1;
+        }
+        looks
+    }
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).expect("none or more")
 }
 
 /// Renews all that a call has.
@@ -124,7 +170,9 @@ async fn however_fast_calls_come_and_end_nothing_is_left_of_them() {
         admitted: AtomicU64::new(0),
         refused: AtomicU64::new(0),
         held: (0..ACCOUNTS).map(|_| AtomicU32::new(0)).collect(),
+        is_over: AtomicBool::new(false),
     });
+    let watcher = tokio::spawn(Arc::clone(&storm).watch(testing::open(&url).await));
     let clients = (0..ACCOUNTS * CLIENTS).map(|number| {
         let client = Arc::clone(&storm).client(number / CLIENTS, number % CLIENTS);
         tokio::spawn(client)
@@ -132,10 +180,15 @@ async fn however_fast_calls_come_and_end_nothing_is_left_of_them() {
     for ended in join_all(clients).await {
         ended.expect("no account had more than its room");
     }
+    storm.is_over.store(true, Ordering::Relaxed);
+    let looks = watcher.await.expect("no account had more than its room");
     let [admitted, refused] =
         [&storm.admitted, &storm.refused].map(|count| count.load(Ordering::Relaxed));
-    testing::tell(&format!("{admitted} calls admitted, {refused} refused"));
-    assert!(refused > 0);
+    testing::tell(&format!(
+        "{admitted} calls admitted, {refused} refused, {looks} looks at all permits"
+    ));
+    // The bounds were reached.
+    assert!(refused > 0 && looks > 0);
     let mut charged = 0;
     let (_, stores) = &storm.handles[0];
     for account in 0..ACCOUNTS {
@@ -150,4 +203,68 @@ async fn however_fast_calls_come_and_end_nothing_is_left_of_them() {
     assert_eq!(u64::try_from(charged).expect("charges"), admitted);
     let unfinished = stores.usage.unfinished().await;
     assert_eq!(unfinished.expect("it answers"), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_admit_as_many_at_once_as_there_is_room_for() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let handles = two().await;
+    let names = [0, 2, 4].map(name);
+    for name in &names {
+        let row = Account::new(name.clone(), name.into(), at(0));
+        handles[0].1.admin.create(row).await.expect("a free id");
+    }
+    // The cap is reached before the count.
+    let limits = RouterLimits {
+        concurrent_calls: 7,
+        committed_spend_cents: 5 * CENTS,
+        ..RouterLimits::standard()
+    };
+    for round in 0..8_u128 {
+        let asked = (0..192_u128).map(|n| {
+            let (calls, _) = &handles[usize::from(n % 2 == 0)];
+            let call = Generation {
+                id: id(round * 1_000 + n),
+                account: names[usize::try_from(n % 3).expect("few")].clone(),
+                hold_cents: CENTS,
+                ..generation(0)
+            };
+            let (calls, limits) = (calls.clone(), limits.clone());
+            tokio::spawn(async move {
+                let admission = CallAdmission {
+                    payer: (&call.account).into(),
+                    limits: &limits,
+                    generation: &call,
+                    key: None,
+                    lease: lease(),
+                };
+                let admitted = calls.admit(admission).await;
+                (call, admitted)
+            })
+        });
+        let mut admitted = Vec::new();
+        for one in join_all(asked).await {
+            let (call, answer) = one.expect("it ends");
+            match answer {
+                Ok(()) => admitted.push(call),
+                Err(RouterError::SpendCap { .. }) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        for name in &names {
+            let of_account = admitted.iter().filter(|call| call.account == *name);
+            assert_eq!(of_account.count(), 5);
+            let load = handles[0].1.quota.load(name, at(0)).await;
+            let load = load.expect("it answers");
+            assert_eq!((load.calls, load.committed_cents), (5, 5 * CENTS));
+        }
+        let ends = admitted
+            .iter()
+            .map(|call| Admissions::end(&handles[1].0, end(call)));
+        for ended in join_all(ends).await {
+            assert_eq!(ended.expect("it answers"), Settled::Now);
+        }
+    }
 }

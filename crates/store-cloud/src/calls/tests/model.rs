@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ::accounts::{CreditLedger, Fingerprint, LedgerRef, MemoryAccounts};
 use jiff::SignedDuration;
 use proptest::prelude::*;
-use router_core::{Answer, MemoryCalls};
+use router_core::{Answer, MemoryCalls, SequentialCalls};
 
 use super::*;
 
@@ -83,9 +83,42 @@ fn lease_of(owner: OwnerId) -> Lease {
     }
 }
 
+/// What dispatches: by itself, or with all that an admission takes.
+trait Begins: Calls + CallRetention {
+    async fn begin(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Dispatched;
+}
+
+impl Begins for PgCalls {
+    async fn begin(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Dispatched {
+        admit(self, &generation, key, lease).await
+    }
+}
+
+impl Begins for MemoryCalls {
+    async fn begin(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Dispatched {
+        let dispatched = self.dispatch(generation, key, lease).await;
+        dispatched.expect("an answer")
+    }
+}
+
 /// What a step answers, in words. `keys` has the keys of the steps that claimed one.
 async fn take(
-    calls: &(impl Calls + CallRetention),
+    calls: &impl Begins,
     keys: &HashMap<u8, u8>,
     (number, step): (u8, &Step),
     hour: i64,
@@ -115,8 +148,7 @@ async fn take(
                 ..generation(n.into())
             };
             let key = keys.get(&n).map(|key| KeyDigest([*key; 32]));
-            let dispatched = calls.dispatch(generation, key, lease_of(OWNER)).await;
-            text(&dispatched.expect("an answer"))
+            text(&calls.begin(generation, key, lease_of(OWNER)).await)
         }
         Step::Accepted(n) => {
             let handle = Handle(Bytes::copy_from_slice(&[number]));

@@ -85,7 +85,7 @@ fn lease_of(owner: OwnerId) -> Lease {
 
 /// What a step answers, in words. `keys` has the keys of the steps that claimed one.
 async fn take(
-    calls: &(impl Calls + CallRetention),
+    calls: &(impl SequentialCalls + CallRetention),
     keys: &HashMap<u8, u8>,
     (number, step): (u8, &Step),
     hour: i64,

@@ -143,14 +143,7 @@ impl Translation for Renaming {
 }
 
 #[async_trait]
-impl Calls for Mortal {
-    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
-        step(&self.0.state).await;
-        let claimed = self.0.calls.claim(claim, now).await;
-        step(&self.0.state).await;
-        claimed
-    }
-
+impl SequentialCalls for Mortal {
     async fn dispatch(
         &self,
         generation: Generation,
@@ -161,6 +154,16 @@ impl Calls for Mortal {
         let dispatched = self.0.calls.dispatch(generation, key, lease).await;
         step(&self.0.state).await;
         dispatched
+    }
+}
+
+#[async_trait]
+impl Calls for Mortal {
+    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
+        step(&self.0.state).await;
+        let claimed = self.0.calls.claim(claim, now).await;
+        step(&self.0.state).await;
+        claimed
     }
 
     async fn accepted(
