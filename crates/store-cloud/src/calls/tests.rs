@@ -379,6 +379,8 @@ async fn what_a_lost_commit_ended_is_known_and_billed_once() {
         let begun = admit(&calls, &generation(n), None, lease()).await;
         assert_eq!(begun, Dispatched::Begun);
     }
+    let load = stores.quota.load(&acme(), at(1)).await;
+    assert_eq!(load.expect("it answers").calls, 2);
     let ends = |now: i64| {
         [1, 2, 3].map(|n| Settling {
             generation: id(n),
@@ -386,7 +388,7 @@ async fn what_a_lost_commit_ended_is_known_and_billed_once() {
             account: acme(),
             ending: failed("it failed", 5),
             task_id: None,
-            gives_room_back: false,
+            gives_room_back: true,
             now: at(now),
         })
     };
@@ -397,6 +399,9 @@ async fn what_a_lost_commit_ended_is_known_and_billed_once() {
             panic!("it is written")
         };
         assert_eq!(settled, expected, "again: {again}");
+        // The permits went with that commit.
+        let load = stores.quota.load(&acme(), at(2)).await;
+        assert_eq!(load.expect("it answers"), Load::default());
     }
     // Another batch is not that one.
     let settled = settling::settle_once(&database, &ends(2), true).await;
