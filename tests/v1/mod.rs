@@ -24,15 +24,20 @@ fn tiny_graph(color: u32) -> Value {
 }
 
 /// A graph that runs for as long as a test may want to stop it: many nodes, none of them long.
-fn slow_graph() -> Value {
+pub(crate) fn slow_graph() -> Value {
+    blurs(398)
+}
+
+/// A picture that is blurred so many times, one after the other: some 30 ms each.
+pub(crate) fn blurs(count: usize) -> Value {
     let size = json!({"width": 1024, "height": 1024, "batch_size": 1, "color": 1});
     let mut graph = json!({"1": {"class_type": "EmptyImage", "inputs": size}});
-    for n in 2..400 {
+    for n in 2..count + 2 {
         let inputs = json!({"image": [(n - 1).to_string(), 0], "blur_radius": 31, "sigma": 1.0});
         graph[n.to_string()] = json!({"class_type": "ImageBlur", "inputs": inputs});
     }
-    let inputs = json!({"images": ["399", 0], "filename_prefix": "slow"});
-    graph["400"] = json!({"class_type": "SaveImage", "inputs": inputs});
+    let inputs = json!({"images": [(count + 1).to_string(), 0], "filename_prefix": "slow"});
+    graph[(count + 2).to_string()] = json!({"class_type": "SaveImage", "inputs": inputs});
     graph
 }
 

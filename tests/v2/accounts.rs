@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use it::{Answer, Form, Operated, Request, Server, operate};
+use it::{Answer, Connection, Form, Message, Operated, Request, Server, Socket, operate};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::tiny_graph;
+use crate::v1::blurs;
 
 /// A server that lets nobody in without a credential, over a directory of its own.
 pub(super) async fn closed() -> (TempDir, Server) {
@@ -96,6 +97,50 @@ async fn a_key_that_is_revoked_by_a_command_is_refused_from_the_next_request_on(
     let line = listed.lines().find(|line| line.starts_with(id)).unwrap();
     assert!(line.contains("revoked"), "{listed}");
     assert!(!listed.contains(&first[15..]), "a list shows no secret");
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_by_a_command_closes_what_it_listens_to() {
+    let (data, server) = closed().await;
+    let first = account(data.path(), "acme").await;
+    let second = key(data.path(), "acme").await;
+    // Keys are looked at every 20 s: it runs for far longer.
+    let job = submit(&server, &first, blurs(4_000)).await.json();
+    let path = format!("/api/v2/jobs/{}", job["id"].as_str().unwrap());
+    let mut of_first = Vec::new();
+    for key in [&first, &second] {
+        let socket = Request::get(&format!("/ws?token={key}"));
+        let socket = Socket::open(server.address, socket).await.unwrap();
+        let events = Request::get(&format!("{path}/events"));
+        let events = events.header("Authorization", &format!("Bearer {key}"));
+        let mut stream = Connection::open(server.address).await.unwrap();
+        stream.write(&events.bytes(server.address)).await.unwrap();
+        assert_eq!(stream.head().await.unwrap().0, 200);
+        of_first.push((socket, stream));
+    }
+    let (mut stays, mut events) = of_first.pop().unwrap();
+    let (mut closed, mut ended) = of_first.pop().unwrap();
+    run(data.path(), &format!("key revoke {}", &first[6..14])).await;
+    let heard = closed.until(|message| matches!(message, Message::Closed(_)));
+    assert_eq!(heard.await.unwrap().last(), Some(&Message::Closed(1008)));
+    // Nothing says that the job is over, and it is not.
+    let mut told = Vec::new();
+    while let Ok(Some(chunk)) = ended.chunk().await {
+        told.extend_from_slice(&chunk);
+    }
+    let told = String::from_utf8(told).unwrap();
+    assert!(!told.contains("succeeded"), "{told}");
+    let cancel = Request::new("POST", &format!("{path}/cancel"));
+    assert_eq!(send(&server, &second, cancel).await.status, 200);
+    // The other key goes on to hear of it.
+    let mut told = Vec::new();
+    while let Some(chunk) = events.chunk().await.unwrap() {
+        told.extend_from_slice(&chunk);
+    }
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("canceled"), "{told}");
+    let is_stopped = |message: &Message| message.kind() == "execution_interrupted";
+    stays.until(is_stopped).await.unwrap();
 }
 
 #[tokio::test]
