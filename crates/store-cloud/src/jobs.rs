@@ -34,6 +34,7 @@ use workflow_core::{
 };
 
 use crate::changes::PgChanges;
+use crate::step::Step;
 use crate::{Database, DatabaseError};
 use places::Places;
 use rows::Row;
@@ -101,10 +102,10 @@ impl PgJobs {
         id: JobId,
         now: Timestamp,
     ) -> Result<Option<Row>, DatabaseError> {
-        let connection = self.shared.database.connection().await?;
-        let mut found = rows::load(&connection, &[id.0]).await?;
+        let step = Step::on(&self.shared.database).await?;
+        let found = rows::load_one(&step, id).await?;
         let is_visible = |row: &Row| row.job.account == *account && !row.job.is_expired(now);
-        Ok(found.remove(&id).filter(is_visible))
+        Ok(found.filter(is_visible))
     }
 
     async fn find_claimed(

@@ -123,11 +123,14 @@ pub(super) async fn claim(
     }
     let (asked, next): (Vec<usize>, Vec<NextState>) = next.into_iter().unzip();
     let claimed: Vec<&Row> = next.iter().map(|state| &state.row).collect();
-    let mut bodies = match claimed.is_empty() {
-        true => HashMap::new(),
-        false => side_tables::bodies(transaction, &store.sets, &claimed).await?,
+    let bodies = async {
+        match claimed.is_empty() {
+            true => Ok(HashMap::new()),
+            false => side_tables::bodies(transaction, &store.sets, &claimed).await,
+        }
     };
-    put(store, transaction, &next).await?;
+    // They never change, so they are read beside what is written.
+    let (mut bodies, ()) = tokio::try_join!(bodies, put(store, transaction, &next))?;
     step.commit().await?;
     if !next.is_empty() {
         store.changes.ring();
@@ -162,7 +165,17 @@ async fn choose(
 ) -> Result<Vec<Chosen>, DatabaseError> {
     let count = whole(pending.len());
     let numbers = "SELECT nextval('job_numbers') FROM generate_series(1, $1::bigint)";
-    let numbers = query(transaction, numbers, &[&count]).await?;
+    let count: Values<'_> = &[&count];
+    let numbers = query(transaction, numbers, count);
+    let (numbers, mut first) = match lines.is_complete || !lines.lines.is_empty() {
+        true => (numbers.await?, None),
+        // Numbers first, so that every claim before them is seen.
+        false => {
+            let turns = looks::turns(transaction, &lines.behind, ACCOUNTS);
+            let (numbers, turns) = tokio::try_join!(numbers, turns)?;
+            (numbers, Some(turns))
+        }
+    };
     // Claims are made one after the other: all that have a smaller number are committed, or rolled back.
     if let (0, Some(first)) = (lines.before, numbers.first()) {
         lines.before = first.try_get::<_, i64>(0)? - 1;
@@ -180,7 +193,11 @@ async fn choose(
             continue;
         }
         while !lines.is_settled(asked, &able) {
-            lines.read_on(transaction, &store.places).await?;
+            let turns = match first.take() {
+                Some(turns) => turns,
+                None => looks::turns(transaction, &lines.behind, ACCOUNTS).await?,
+            };
+            lines.read_on(transaction, &store.places, turns).await?;
         }
         let Some((_, line, place)) = lines.next(asked, &able) else {
             continue;
@@ -220,13 +237,13 @@ impl Lines {
         self.is_complete || next.is_some_and(|(turn, ..)| whole(turn) <= self.behind.0)
     }
 
-    /// Reads the next accounts.
+    /// Reads the jobs of the next accounts.
     async fn read_on(
         &mut self,
         transaction: &impl GenericClient,
         places: &Places,
+        turns: Vec<looks::Turn>,
     ) -> Result<(), DatabaseError> {
-        let turns = looks::turns(transaction, &self.behind, ACCOUNTS).await?;
         self.is_complete = turns.len() < ACCOUNTS as usize;
         let Some(last) = turns.last() else {
             return Ok(());

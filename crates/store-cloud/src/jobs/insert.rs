@@ -30,6 +30,8 @@ struct Facts {
     queued_in_all: u64,
     stored_bytes: HashMap<AccountId, u64>,
     missing: HashSet<(AccountId, asset_store::AssetId)>,
+    /// Numbers for all of them, whether they are taken in or not.
+    numbers: Vec<i64>,
 }
 
 /// Takes jobs in, unless [`InsertJob::refusal`] has a reason against one.
@@ -51,7 +53,8 @@ pub(super) async fn insert(
         }
         outcomes.push(refusal);
     }
-    let mut new = put(store, &*step, &taken, now).await?.into_iter();
+    let numbers = &facts.numbers;
+    let mut new = put(store, &*step, &taken, numbers, now).await?.into_iter();
     step.commit().await?;
     let bodies = taken.iter().map(|insert| &insert.body);
     let kept = bodies.map(|body| &body.placement.requirements);
@@ -85,11 +88,14 @@ async fn facts(step: &Step, inserts: &[InsertJob], now: Timestamp) -> Result<Fac
     let known = "SELECT job FROM job_bodies WHERE job = ANY($1)";
     let whose = inserts.iter().map(|insert| &insert.job.account);
     let whose: Vec<&AccountId> = whose.collect();
-    let (keys, taken, (queued, queued_in_all), stored_bytes) = tokio::try_join!(
+    let numbers = "SELECT nextval('job_numbers') FROM generate_series(1, $1::bigint)";
+    let count: Values<'_> = &[&whole(inserts.len())];
+    let (keys, taken, (queued, queued_in_all), stored_bytes, numbers) = tokio::try_join!(
         side_tables::claimed_keys(rows, claims, now),
         query(rows, known, ids),
         queued(rows, &accounts),
         lock_accounts(rows, &whose),
+        query(rows, numbers, count),
     )?;
     let keyed: Vec<Uuid> = keys.values().map(|key| key.job.0).collect();
     let keyed = match keyed.is_empty() {
@@ -98,6 +104,7 @@ async fn facts(step: &Step, inserts: &[InsertJob], now: Timestamp) -> Result<Fac
     };
     let keyed_jobs = keyed.into_iter().map(|(id, row)| (id, Arc::new(row.job)));
     let taken = taken.iter().map(|row| row.try_get(0));
+    let numbers = numbers.iter().map(|row| row.try_get(0));
     let mut inputs = HashSet::new();
     for insert in inserts {
         let account = &insert.job.account;
@@ -111,6 +118,7 @@ async fn facts(step: &Step, inserts: &[InsertJob], now: Timestamp) -> Result<Fac
         queued_in_all,
         stored_bytes,
         missing: records::missing(rows, inputs, now).await?,
+        numbers: numbers.collect::<Result<_, _>>()?,
     })
 }
 
@@ -203,17 +211,15 @@ async fn put(
     store: &Shared,
     transaction: &impl GenericClient,
     taken: &[&InsertJob],
+    numbers: &[i64],
     now: Timestamp,
 ) -> Result<Vec<Arc<Job>>, DatabaseError> {
     if taken.is_empty() {
         return Ok(Vec::new());
     }
-    let count = i64::try_from(taken.len()).unwrap_or(i64::MAX);
-    let numbers = "SELECT nextval('job_numbers') FROM generate_series(1, $1::bigint)";
-    let numbers = query(transaction, numbers, &[&count]).await?;
     let mut new = Vec::with_capacity(taken.len());
-    for (insert, number) in taken.iter().zip(&numbers) {
-        new.push(Row::of_new(&insert.job, &insert.body, number.try_get(0)?));
+    for (insert, number) in taken.iter().zip(numbers) {
+        new.push(Row::of_new(&insert.job, &insert.body, *number));
     }
     let new_rows: Vec<&Row> = new.iter().collect();
     let bodies = taken.iter().map(|insert| &insert.body);

@@ -20,7 +20,8 @@ use super::save::{NextState, may_be_lost, put};
 use super::{PgJobs, Shared, unavailable};
 use crate::DatabaseError;
 use crate::columns::{from_micros, unsigned};
-use crate::statements::{execute, query};
+use crate::statements::{Values, execute, prepare, query};
+use crate::step::{Commits, Step};
 
 /// How many jobs lapse in one transaction.
 const TOGETHER: i64 = 500;
@@ -157,6 +158,8 @@ pub(super) async fn positions(
                 ) AS h
             )) AS turn
             FROM job_turns AS t JOIN job_accounts AS a USING (account) WHERE a.entered > t.departed
+        ), known AS MATERIALIZED (
+            SELECT id, account, number FROM jobs WHERE id = ANY($1) AND status = 'queued'
         ), asked AS MATERIALIZED (
             SELECT j.id, j.number, turns.account, turns.turn, turns.queued, (
                 SELECT count(*) FROM (
@@ -165,8 +168,8 @@ pub(super) async fn positions(
                 ) AS few
             ) AS behind
             FROM unnest($1::uuid[], $2::text[]) AS n (id, account)
-            JOIN jobs AS j ON j.id = n.id AND j.account = n.account
-            JOIN turns ON turns.account = j.account WHERE j.status = 'queued'
+            JOIN known AS j ON j.id = n.id AND j.account = n.account
+            JOIN turns ON turns.account = j.account
         ), mine AS MATERIALIZED (
             SELECT id, account, turn, CASE WHEN behind < $3 THEN greatest(queued - behind - 1, 0) ELSE (
                 SELECT count(*) FROM sets JOIN job_queue AS q USING (requirements)
@@ -182,8 +185,18 @@ pub(super) async fn positions(
         .iter()
         .map(|(account, id)| (id.0, account.as_str()))
         .unzip();
-    let connection = store.database.connection().await?;
-    let found = query(&connection, sql, &[&ids, &accounts, &FEW_BEHIND]).await?;
+    // Planned as steps are: jobs by their ids, and no table whole. Otherwise each place may read all jobs of its account.
+    let step = Step::on(&store.database).await?;
+    let [places] = prepare(&*step, [sql]).await?;
+    let values: Values<'_> = &[&ids, &accounts, &FEW_BEHIND];
+    let (begun, found, ended) = tokio::join!(
+        step.begin(Commits::Lazily),
+        step.query(&places, values),
+        step.commit(),
+    );
+    begun?;
+    let found = found?;
+    ended?;
     let mut places = HashMap::with_capacity(found.len());
     for row in &found {
         let (id, account): (Uuid, &str) = (row.try_get(0)?, row.try_get(1)?);

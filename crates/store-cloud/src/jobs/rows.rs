@@ -75,16 +75,35 @@ pub(super) async fn load(
     rows: &impl GenericClient,
     ids: &[Uuid],
 ) -> Result<HashMap<JobId, Row>, DatabaseError> {
-    let sql = format!(
-        "SELECT {COLUMNS}, {OUTPUTS} FROM jobs WHERE id = ANY($1)
-         UNION ALL SELECT {COLUMNS}, {OUTPUTS} FROM jobs_over WHERE id = ANY($1)"
-    );
-    let found = query(rows, &sql, &[&ids]).await?;
+    let found = query(rows, &load_sql(), &[&ids]).await?;
     let found = found.iter().map(|row| {
         let row = with_outputs(row)?;
         Ok((row.job.id, row))
     });
     found.collect()
+}
+
+/// The same for one job, in a transaction of its own whose plan is kept: planning takes longer than reading.
+pub(super) async fn load_one(step: &Step, id: JobId) -> Result<Option<Row>, DatabaseError> {
+    let ids = [id.0];
+    let [load] = prepare(&**step, [&*load_sql()]).await?;
+    let values: Values<'_> = &[&&ids[..]];
+    let (begun, found, ended) = tokio::join!(
+        step.begin(Commits::Lazily),
+        step.query(&load, values),
+        step.commit(),
+    );
+    begun?;
+    let found = found?;
+    ended?;
+    found.first().map(with_outputs).transpose()
+}
+
+fn load_sql() -> String {
+    format!(
+        "SELECT {COLUMNS}, {OUTPUTS} FROM jobs WHERE id = ANY($1)
+         UNION ALL SELECT {COLUMNS}, {OUTPUTS} FROM jobs_over WHERE id = ANY($1)"
+    )
 }
 
 /// Begins a transaction that locks jobs, in the order of their ids, and reads them without their outputs.

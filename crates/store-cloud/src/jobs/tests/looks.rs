@@ -147,3 +147,44 @@ async fn the_sets_of_jobs_are_found_of_however_many_accounts() {
     both.sort_unstable();
     assert_eq!(demand().await, both);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_is_told_without_reading_all_jobs_of_its_account() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    const JOBS: u128 = 2_000;
+    let url = testing::fresh_database().await;
+    let database = testing::open(&url).await;
+    let jobs = jobs(&database);
+    for first in (1..=JOBS).step_by(50) {
+        let some = (first..first + 50).map(|n| insert_for(&jobs, "acme", n));
+        futures_util::future::join_all(some).await;
+    }
+    let watch = testing::open(&url).await;
+    let watch = watch.connection().await.expect("it answers");
+    let read = async || {
+        let connections = (0..4).map(|_| database.connection());
+        for connection in futures_util::future::join_all(connections).await {
+            let told = connection.expect("it answers");
+            let told = told
+                .batch_execute("SELECT pg_stat_force_next_flush()")
+                .await;
+            told.expect("it answers");
+        }
+        let read = "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_user_tables WHERE relname = 'jobs'";
+        let row = watch.query_one(read, &[]).await;
+        row.expect("an answer").get::<_, i64>(0)
+    };
+    let (before, account) = (read().await, acme());
+    let places = (1..=50).map(|n| jobs.position(&account, JobId(Uuid::from_u128(n * 40))));
+    for (place, n) in futures_util::future::join_all(places)
+        .await
+        .into_iter()
+        .zip(1..)
+    {
+        assert_eq!(place.expect("an answer"), Some(n * 40 - 1));
+    }
+    let after = read().await;
+    assert!(after - before < 500, "{} rows were read", after - before);
+}
