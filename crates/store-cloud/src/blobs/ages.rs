@@ -42,7 +42,9 @@ const TOGETHER: usize = 64;
 struct Put {
     hash: BlobHash,
     now: Timestamp,
-    /// Whether it is whole in the bucket now; else it is about to be put.
+    /// Whether it is about to be put; else it is in the bucket.
+    is_ahead: bool,
+    /// Whether its row says that it is whole in the bucket.
     placed: bool,
 }
 
@@ -65,31 +67,37 @@ impl Puts {
         ))
     }
 
-    /// Keeps a blob that is about to be put from being deleted; whether it was whole in the bucket before.
+    /// Keeps a blob that is about to be put from being deleted; whether its row says that it is whole in the bucket.
+    ///
+    /// One that is put in a moment is `trusted`: its row says so now, and need not be written again. If the put fails,
+    /// [`Database::doubt_blob`] takes it back. What a crash leaves of it is a row without an object.
     pub(super) async fn announce(
         &self,
         hash: &BlobHash,
         now: Timestamp,
+        is_trusted: bool,
     ) -> Result<bool, BlobError> {
-        self.write(hash, now, false).await
+        self.write(Put {
+            hash: *hash,
+            now,
+            is_ahead: true,
+            placed: is_trusted,
+        })
+        .await
     }
 
     /// Remembers that a blob that was announced is whole in the bucket.
     pub(super) async fn placed(&self, hash: &BlobHash, now: Timestamp) -> Result<(), BlobError> {
-        self.write(hash, now, true).await.map(drop)
-    }
-
-    async fn write(
-        &self,
-        hash: &BlobHash,
-        now: Timestamp,
-        placed: bool,
-    ) -> Result<bool, BlobError> {
-        let put = Put {
+        let placed = self.write(Put {
             hash: *hash,
             now,
-            placed,
-        };
+            is_ahead: false,
+            placed: true,
+        });
+        placed.await.map(drop)
+    }
+
+    async fn write(&self, put: Put) -> Result<bool, BlobError> {
         let mut tries = 1..TRIES;
         loop {
             match self.0.write(put).await {
@@ -121,7 +129,7 @@ async fn put_rows(database: &Database, puts: &[Put]) -> Result<Vec<bool>, Databa
     for row in &rows? {
         let hash = read_hash(row.try_get(0)?)?;
         let had_row: bool = row.try_get(2)?;
-        let is_announced = || puts.iter().any(|put| put.hash == hash && !put.placed);
+        let is_announced = || puts.iter().any(|put| put.hash == hash && put.is_ahead);
         is_old |= had_row && is_announced();
         whole.insert(hash, row.try_get(1)?);
     }
@@ -148,6 +156,17 @@ impl Database {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Says that a blob may not be whole in the bucket: the put failed that it was announced for. If it is there all the same, its
+    /// row is forgotten some day, and it is as old as its object then.
+    pub(super) async fn doubt_blob(&self, hash: &BlobHash) -> Result<(), DatabaseError> {
+        const DOUBT: &str = "UPDATE blob_ages SET placed = false WHERE hash = $1";
+        let connection = self.connection().await?;
+        let statement = connection.prepare_cached(DOUBT).await?;
+        let hash = hash.as_bytes().as_slice();
+        connection.execute(&statement, &[&hash]).await?;
+        Ok(())
     }
 
     /// Renews the age of a blob; whether it has a row.

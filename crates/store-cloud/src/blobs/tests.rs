@@ -254,6 +254,23 @@ async fn what_a_store_never_takes_is_an_error_and_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn the_row_of_a_small_blob_is_written_once() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let Some((_, _, _, blobs)) = in_trouble(PATIENT).await else {
+        return;
+    };
+    put(&blobs, &bytes(1_000)).await.expect("a commit");
+    let connection = blobs.shared.database.connection().await;
+    let connection = connection.expect("it answers");
+    let row = "SELECT placed, ctid = '(0,1)' FROM blob_ages";
+    let row = connection.query_one(row, &[]).await.expect("a row");
+    assert!(row.get::<_, bool>(0), "it is whole");
+    assert!(row.get::<_, bool>(1), "and its row is the first one");
+}
+
+#[tokio::test]
 async fn a_blob_without_a_row_is_as_old_as_its_object() {
     if !crate::testing::has_postgres() {
         return;

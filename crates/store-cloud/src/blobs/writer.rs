@@ -145,7 +145,8 @@ impl BucketBlobs {
     async fn put(&self, blob: &Blob, content: Content) -> Result<(), BlobError> {
         let (shared, hash) = (&self.shared, &blob.hash);
         let now = shared.now();
-        let was_placed = shared.puts.announce(hash, now).await?;
+        let is_small = matches!(content, Content::Memory(_));
+        let was_placed = shared.puts.announce(hash, now, is_small).await?;
         match content {
             Content::File(file) if blob.size_bytes > PART => {
                 self.put_parts(blob, Arc::new(file)).await?;
@@ -161,7 +162,13 @@ impl BucketBlobs {
             }
             Content::Memory(bytes) => {
                 let _turn = shared.uploads.acquire().await.expect("nobody closes it");
-                shared.bucket.put(hash, bytes).await.map_err(put_error)?;
+                if let Err(error) = shared.bucket.put(hash, bytes).await {
+                    // A row that is not taken back costs its own bytes alone.
+                    if let Err(error) = shared.database.doubt_blob(hash).await {
+                        tracing::debug!(error = %error, "the row of a blob stays that was not put");
+                    }
+                    return Err(put_error(error));
+                }
             }
         }
         if !was_placed {
