@@ -275,7 +275,7 @@ async fn a_database_that_goes_away_and_comes_back_loses_nothing() {
         for outage in ["backends", "INT", "backends", "QUIT"] {
             if outage == "backends" {
                 const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                     WHERE application_name = 'easel'";
+                     WHERE application_name LIKE 'easel%'";
                 postgres.execute("postgres", CUT).await;
             } else {
                 tokio::task::block_in_place(|| postgres.restart(outage));

@@ -25,6 +25,7 @@ use options::Address;
 pub(crate) use connect::Connections;
 pub use error::DatabaseOpenError;
 pub use options::DatabaseOptions;
+pub(crate) use options::{SERVING, SERVING_BEFORE};
 
 /// How much longer than its hosts may take a connection may take altogether: for its settings.
 const SETTINGS: Duration = Duration::from_secs(3);

@@ -29,6 +29,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/jobs/0001.sql"),
             include_str!("../migrations/jobs/0002.sql"),
             include_str!("../migrations/jobs/0003.sql"),
+            include_str!("../migrations/jobs/0004.sql"),
         ],
     ),
     (

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use workflow_core::{Change, ChangeNumber, ChangesSince};
 
 /// How many changes are kept for a hub that is slow. One that falls out of them reads rows again.
-const MOST: usize = 8_192;
+const MOST: usize = 16_384;
 
 /// How many changes are handed out at a time.
 const TOGETHER: usize = 2_048;

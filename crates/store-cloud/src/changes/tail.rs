@@ -8,22 +8,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::Row;
 use uuid::Uuid;
-use workflow_core::{Change, ChangeKind, JobId, JobStatus, Report};
+use workflow_core::Change;
 
-use super::Shared;
-use super::documents::ReportDocument;
+use super::{Shared, packed};
 use crate::DatabaseError;
-use crate::columns::{parse, unreadable, unsigned};
-use crate::jobs::documents;
 use crate::statements::query;
 
 /// How long it takes at most until a replica looks, unless a notification comes.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// How many rows are read at a time.
-const TOGETHER: i64 = 2_000;
+/// How many rows are read at a time: each may tell of some twenty changes.
+const TOGETHER: i64 = 500;
 
 /// How many of the newest changes the table keeps. A replica that has not seen an older one begins anew.
 const KEPT: i64 = 100_000;
@@ -39,11 +35,6 @@ const UNCOMMITTED: i64 = 4_096;
 
 /// The number of the advisory lock that the replica has which deletes old changes.
 const DELETING: i64 = 0x6561_7365_6c03;
-
-/// A change whose status is none.
-#[derive(Debug, thiserror::Error)]
-#[error("a change has a status or a report")]
-struct UnknownChange;
 
 /// What a replica has seen.
 #[derive(Default)]
@@ -188,7 +179,7 @@ async fn read(shared: &Shared, seen: &mut Seen) -> Result<Found, DatabaseError> 
             new += 1;
         }
         if row.try_get::<_, Uuid>(3)? != shared.replica {
-            changes.push(change(row)?);
+            changes.extend(packed::read(row)?);
         }
     }
     seen.missing.retain(|_, until| *until >= oldest);
@@ -201,28 +192,6 @@ async fn read(shared: &Shared, seen: &mut Seen) -> Result<Found, DatabaseError> 
         changes,
         is_full: new == TOGETHER,
         is_behind: false,
-    })
-}
-
-fn change(row: &Row) -> Result<Change, DatabaseError> {
-    let revision: Option<i64> = row.try_get(6)?;
-    let (status, report): (Option<&str>, Option<&str>) = (row.try_get(7)?, row.try_get(8)?);
-    let status = status.and_then(JobStatus::from_name);
-    let kind = match (revision, status, report) {
-        (Some(revision), Some(status), _) => ChangeKind::Saved {
-            revision: unsigned(revision)?,
-            status,
-        },
-        (_, _, Some(report)) => {
-            let report: ReportDocument = documents::read(report)?;
-            ChangeKind::Reported(Report::from(report))
-        }
-        _ => return Err(unreadable(UnknownChange)),
-    };
-    Ok(Change {
-        job: JobId(row.try_get(4)?),
-        account: parse(row.try_get(5)?)?,
-        kind,
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use workflow_core::ChangeKind;
 use workflow_core::contract::{self, Stores};
 
 use super::*;
@@ -26,13 +28,211 @@ async fn replicas_hear_what_the_others_changed() {
     contract::changes(|| testing::now(replicas())).await;
 }
 
+/// What replicas of the version before read: one change in a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_hear_the_same_in_rows_of_one_change_each() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let single = async || {
+        let url = testing::fresh_database().await;
+        let databases = [testing::open(&url).await, testing::open(&url).await];
+        forbid_packing(&databases[0]).await;
+        databases.map(|database| {
+            let changes = PgChanges::start(database.clone());
+            let changes_port: Arc<dyn Changes> = Arc::new(changes.clone());
+            (ports(&database, &changes), changes_port)
+        })
+    };
+    contract::changes(|| testing::now(single())).await;
+}
+
+async fn forbid_packing(database: &Database) {
+    let connection = database.connection().await.expect("it answers");
+    let forbid = "UPDATE job_change_form SET packed = false";
+    connection.batch_execute(forbid).await.expect("it may");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_packed_once_the_version_before_is_gone() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let url = testing::fresh_database().await;
+    let database = testing::open(&url).await;
+    let changes = PgChanges::start(database.clone());
+    let look = async |seen_none: &mut u32, looks| {
+        let looked = form::look(&changes.shared, seen_none, looks).await;
+        looked.expect("an answer")
+    };
+    assert!(look(&mut 0, u32::MAX).await, "nobody was here before");
+    forbid_packing(&database).await;
+    let before = crate::DatabaseOptions {
+        connections: 2,
+        application: crate::database::SERVING_BEFORE,
+        ..crate::DatabaseOptions::default()
+    };
+    let before = Database::open(&url, before).await.expect("it opens");
+    let connection = before.connection().await.expect("it answers");
+    let mut seen_none = 1;
+    assert!(!look(&mut seen_none, 1).await, "one is here");
+    assert_eq!(seen_none, 0);
+    let pid: i32 = connection
+        .query_one("SELECT pg_backend_pid()", &[])
+        .await
+        .expect("an answer")
+        .get(0);
+    let end = database.connection().await.expect("it answers");
+    let end = end
+        .query_one("SELECT pg_terminate_backend($1, 5000)", &[&pid])
+        .await;
+    assert!(end.expect("an answer").get::<_, bool>(0));
+    drop((connection, before));
+    let mut looks = 0..10_000;
+    while seen_none == 0 && looks.next().is_some() {
+        assert!(!look(&mut seen_none, 3).await, "it may come back");
+    }
+    assert!(!look(&mut seen_none, 3).await, "it may come back");
+    assert!(look(&mut seen_none, 3).await);
+    assert!(look(&mut 0, u32::MAX).await, "and so it stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_tells_of_several_jobs_what_they_reported_and_what_was_saved() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let url = testing::fresh_database().await;
+    let [one, other] = [testing::open(&url).await, testing::open(&url).await];
+    let changes = PgChanges::start(other);
+    let Ok(ChangesSince::Missed(after)) = changes.since(None).await else {
+        panic!("a replica begins with the rows");
+    };
+    let account: AccountId = "acme".parse().expect("a valid name");
+    let text = |line: &str| Report::Text {
+        node: "9".into(),
+        line: line.to_owned(),
+    };
+    let large = "x".repeat(40 << 10);
+    let reports = [text("a \"line\""), text(&large), text(&large)];
+    let passed: Vec<Passed> = reports.iter().filter_map(Passed::of).collect();
+    let job = |n: u128| contract::new_job(n, &account);
+    let (first, second) = (job(1), job(2));
+    let told = [
+        JobNews::saved(&first, &passed[..1]),
+        JobNews::saved(&second, &[]),
+        JobNews {
+            job: first.id,
+            account: &account,
+            reports: passed.iter().collect(),
+            saved: None,
+        },
+    ];
+    let mut connection = one.connection().await.expect("it answers");
+    let transaction = connection.transaction().await.expect("it begins");
+    let written = packed::write_as(&transaction, Uuid::new_v4(), true, &told).await;
+    written.expect("it is written");
+    let rows = "SELECT count(*) FROM job_changes";
+    let rows: i64 = transaction
+        .query_one(rows, &[])
+        .await
+        .expect("an answer")
+        .get(0);
+    assert_eq!(rows, 3, "what is small is one row");
+    transaction.commit().await.expect("it commits");
+    let (mut heard, mut after) = (Vec::new(), after);
+    while heard.len() < 6 {
+        match changes.since(Some(after)).await.expect("an answer") {
+            ChangesSince::Changes(new, next) => {
+                heard.extend(new.into_iter().map(|change| (change.job, change.kind)));
+                after = next;
+            }
+            told @ ChangesSince::Missed(_) => panic!("{told:?}"),
+        }
+    }
+    let reported = |n: usize| (first.id, ChangeKind::Reported(reports[n].clone()));
+    let saved = |job: &Job| {
+        let (revision, status) = (job.revision, job.status);
+        (job.id, ChangeKind::Saved { revision, status })
+    };
+    let expected = [
+        reported(0),
+        saved(&first),
+        saved(&second),
+        reported(0),
+        reported(1),
+        reported(2),
+    ];
+    assert_eq!(heard, expected);
+}
+
+#[tokio::test]
+async fn what_a_job_reports_waits_for_the_save_that_took_along_what_was_before() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let database = testing::database().await;
+    let changes = PgChanges::start(database);
+    // Nobody writes.
+    let tasks = std::mem::take(&mut *changes.tasks.lock().expect("nobody panicked"));
+    drop(tasks);
+    let report = |n: u128, line: &str| {
+        changes.shared.reports.push(Reported {
+            job: JobId(Uuid::from_u128(n)),
+            account: "acme".parse().expect("a valid name"),
+            report: Passed {
+                text: line.to_owned(),
+                is_progress: false,
+            },
+        });
+    };
+    let begun = || {
+        let begun = changes.shared.reports.begin();
+        changes.shared.reports.end();
+        let texts = begun.into_iter().map(|reported| reported.report.text);
+        texts.collect::<Vec<String>>()
+    };
+    let job = JobId(Uuid::from_u128(1));
+    report(1, "first");
+    report(2, "another");
+    report(1, "second");
+    let along = changes.take_along(vec![job, job]).await;
+    let texts = along.of(job).into_iter().map(|report| report.text);
+    assert_eq!(texts.collect::<Vec<_>>(), ["first", "second"]);
+    report(1, "third");
+    assert_eq!(begun(), ["another"]);
+    // The save failed.
+    drop(along);
+    let mut along = changes.take_along(vec![job]).await;
+    assert_eq!(along.of(job).len(), 3);
+    report(1, "fourth");
+    along.told(std::iter::once(job));
+    drop(along);
+    assert_eq!(begun(), ["fourth"]);
+
+    // What is being written is waited for.
+    report(1, "fifth");
+    assert_eq!(changes.shared.reports.begin().len(), 1);
+    let mut along = Box::pin(changes.take_along(vec![job]));
+    assert!(futures_util::poll!(&mut along).is_pending());
+    // What comes meanwhile goes with the save, and keeps it from nothing.
+    report(1, "sixth");
+    report(2, "another");
+    changes.shared.reports.end();
+    assert_eq!(changes.shared.reports.begin().len(), 1);
+    let along = along.now_or_never().expect("nothing of its job is written");
+    assert_eq!(along.of(job).len(), 1);
+}
+
 #[test]
 fn of_progress_that_is_told_at_once_the_newest_is_passed_on() {
     let reported = |n: u128, report: &str, is_progress| Reported {
         job: JobId(Uuid::from_u128(n)),
         account: "acme".parse().expect("a valid name"),
-        report: report.to_owned(),
-        is_progress,
+        report: Passed {
+            text: report.to_owned(),
+            is_progress,
+        },
     };
     let mut reports = vec![
         reported(1, "a third", true),
@@ -42,8 +242,8 @@ fn of_progress_that_is_told_at_once_the_newest_is_passed_on() {
         reported(1, "a line", false),
         reported(1, "all", true),
     ];
-    newest_progress(&mut reports);
-    let told: Vec<&str> = reports.iter().map(|one| &*one.report).collect();
+    reports::newest_progress(&mut reports);
+    let told: Vec<&str> = reports.iter().map(|one| &*one.report.text).collect();
     assert_eq!(told, ["a node", "a half", "a line", "all"]);
 }
 
@@ -55,7 +255,7 @@ async fn a_change_that_is_committed_late_comes_all_the_same() {
     }
     let url = testing::fresh_database().await;
     let [one, other] = [testing::open(&url).await, testing::open(&url).await];
-    let changes = PgChanges::start(other);
+    let (changes, elsewhere) = (PgChanges::start(other), PgChanges::start(one.clone()));
     let mut after = match changes.since(None).await.expect("an answer") {
         ChangesSince::Missed(position) => position,
         told @ ChangesSince::Changes(..) => panic!("{told:?}"),
@@ -71,15 +271,14 @@ async fn a_change_that_is_committed_late_comes_all_the_same() {
     let abandoned = async {
         let mut connection = one.connection().await.expect("it answers");
         let transaction = connection.transaction().await.expect("it begins");
-        let noted = note(&transaction, Uuid::new_v4(), &[(&saved(3), &[])]).await;
+        let noted = note(&transaction, &elsewhere, &[(&saved(3), &[])]).await;
         noted.expect("it is written");
     };
-    let replica = Uuid::new_v4();
-    note(&early, replica, &[(&saved(1), &[])])
+    note(&early, &elsewhere, &[(&saved(1), &[])])
         .await
         .expect("written");
     abandoned.await;
-    note(&late, replica, &[(&saved(2), &[])])
+    note(&late, &elsewhere, &[(&saved(2), &[])])
         .await
         .expect("written");
     let mut heard = Vec::new();
@@ -104,7 +303,7 @@ async fn changes_come_after_every_connection_was_cut() {
     }
     let url = testing::fresh_database().await;
     let [one, other] = [testing::open(&url).await, testing::open(&url).await];
-    let changes = PgChanges::start(other);
+    let (changes, elsewhere) = (PgChanges::start(other), PgChanges::start(one.clone()));
     let Ok(ChangesSince::Missed(after)) = changes.since(None).await else {
         panic!("a replica begins with the rows");
     };
@@ -115,7 +314,7 @@ async fn changes_come_after_every_connection_was_cut() {
     let transaction = connection.transaction().await.expect("it begins");
     let account = "acme".parse().expect("a valid name");
     let job = contract::new_job(1, &account);
-    let noted = note(&transaction, Uuid::new_v4(), &[(&job, &[])]).await;
+    let noted = note(&transaction, &elsewhere, &[(&job, &[])]).await;
     noted.expect("it is written");
     transaction.commit().await.expect("it commits");
     let since = changes.since(Some(after)).await;

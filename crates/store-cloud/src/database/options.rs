@@ -9,6 +9,12 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::DatabaseOpenError;
 
+/// What the server calls connections of processes that serve,
+pub(crate) const SERVING: &str = "easel-2";
+
+/// and of those of the version before, which do not read all that this one writes: see [`crate::changes`].
+pub(crate) const SERVING_BEFORE: &str = "easel";
+
 /// How a database is used.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
@@ -53,7 +59,7 @@ impl Default for DatabaseOptions {
             patience: Duration::from_secs(5),
             password: None,
             clock: Timestamp::now,
-            application: "easel",
+            application: SERVING,
         }
     }
 }

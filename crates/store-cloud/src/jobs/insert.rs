@@ -9,13 +9,13 @@ use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use uuid::Uuid;
 use webhooks::EventKind;
-use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome, Job, JobBody, Report};
+use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome, Job, JobBody};
 
 use super::facts::publish;
 use super::rows::{self, Row};
 use super::{Shared, records, side_tables};
 use crate::DatabaseError;
-use crate::changes::note;
+use crate::changes::{Passed, note};
 use crate::columns::{parse, unsigned};
 use crate::records::rows::{add_holds, add_stored, lock_accounts};
 use crate::statements::{Values, execute, prepare, query, whole};
@@ -233,7 +233,7 @@ async fn put(
     let bytes = new.iter().map(|row| (&row.job.account, row.body_bytes));
     let bytes: Vec<(&AccountId, i64)> = bytes.collect();
     let jobs: Vec<&Job> = new.iter().map(|row| &row.job).collect();
-    let new_jobs: Vec<(&Job, &[Report])> = jobs.iter().map(|job| (*job, &[][..])).collect();
+    let new_jobs: Vec<(&Job, &[Passed])> = jobs.iter().map(|job| (*job, &[][..])).collect();
     // Everything that decides is locked, so none of these waits for the answer of another.
     tokio::try_join!(
         add_stored(transaction, &bytes),
@@ -245,7 +245,7 @@ async fn put(
         side_tables::claim_keys(transaction, taken),
         enqueue(transaction, &new_rows),
         enter(transaction, &new),
-        note(transaction, store.changes.replica(), &new_jobs),
+        note(transaction, &store.changes, &new_jobs),
         publish(transaction, EventKind::JobCreated, &jobs),
     )?;
     Ok(new.into_iter().map(|row| Arc::new(row.job)).collect())

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use webhooks::EventKind;
 use workflow_core::{
-    Durability, Job, JobLog, JobOutput, JobStatus, NewOutput, Report, SaveJob, SaveOutcome,
+    Durability, Job, JobId, JobLog, JobOutput, JobStatus, NewOutput, SaveJob, SaveOutcome,
 };
 
 use super::facts::publish;
@@ -18,7 +18,7 @@ use super::outputs::Names;
 use super::rows::{self, Row};
 use super::{Shared, outputs, records, side_tables};
 use crate::DatabaseError;
-use crate::changes::note;
+use crate::changes::{Passed, note};
 use crate::statements::execute;
 use crate::step::{Commits, Step};
 
@@ -33,7 +33,7 @@ pub(super) struct NextState {
     /// What its run wrote.
     pub(super) log: Option<JobLog>,
     /// What its run reported before.
-    pub(super) reports: Vec<Report>,
+    pub(super) reports: Vec<Passed>,
     /// Until when its claim counts, and the number of that claim, if it is claimed now.
     pub(super) claim: Option<(Timestamp, i64)>,
 }
@@ -111,8 +111,9 @@ pub(super) async fn save(
     store: &Shared,
     saves: Vec<SaveJob>,
 ) -> Result<Vec<SaveOutcome>, DatabaseError> {
-    // An end is told last.
-    store.changes.reports_passed().await;
+    // An end is told last, and with what its run reported before.
+    let whose: Vec<JobId> = saves.iter().map(|save| save.job.id).collect();
+    let mut along = store.changes.take_along(whose).await;
     // What is saved with the next is on disk with it: commits get there in their order.
     let commits = match saves.iter().any(|save| save.durability == Durability::Now) {
         true => Commits::Durably,
@@ -149,7 +150,15 @@ pub(super) async fn save(
         }
         let mut state = NextState::of(row, save.job);
         state.log = save.log;
-        state.reports = save.reports;
+        if !next
+            .iter()
+            .any(|other: &NextState| other.row.job.id == state.row.job.id)
+        {
+            state.reports = along.of(state.row.job.id);
+        }
+        state
+            .reports
+            .extend(save.reports.iter().filter_map(Passed::of));
         known.insert(state.row.job.id, state.row.clone());
         outcomes.push(None);
         next.push(state);
@@ -177,6 +186,7 @@ pub(super) async fn save(
     let outcomes = outcomes.collect();
     put(store, rows, &next).await?;
     step.commit().await?;
+    along.told(next.iter().map(|state| state.row.job.id));
     if !next.is_empty() {
         store.changes.ring();
     }
@@ -208,7 +218,7 @@ pub(super) async fn put(
     let changed = next
         .iter()
         .map(|state| (&state.row.job, &state.reports[..]));
-    let changed: Vec<(&Job, &[Report])> = changed.collect();
+    let changed: Vec<(&Job, &[Passed])> = changed.collect();
     let ends: Vec<&Job> = ended.iter().map(|row| &row.job).collect();
     let logs = next.iter().filter_map(|state| {
         let log = state.log.as_ref()?;
@@ -233,7 +243,7 @@ pub(super) async fn put(
         start_runs(transaction, next),
         outputs::put(transaction, next),
         side_tables::put_logs(transaction, &logs),
-        note(transaction, store.changes.replica(), &changed),
+        note(transaction, &store.changes, &changed),
         publish(transaction, EventKind::JobEnded, &ends),
     )?;
     Ok(())

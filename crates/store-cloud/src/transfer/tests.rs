@@ -48,6 +48,7 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("job_bodies", "trace", "a trace ends where its jobs move"),
     ("job_labels", "", "made again from the metadata of jobs"),
     ("job_changes", "", "of processes that ended"),
+    ("job_change_form", "", "each database has its own"),
     ("jobs", "progress", "read field by field"),
     ("job_outputs", "document", "read field by field"),
     ("user_files", "size_bytes", "made again from the bytes"),

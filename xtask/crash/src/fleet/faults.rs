@@ -171,7 +171,7 @@ async fn trouble_database(
     match fault {
         Fault::Backends => {
             const END: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                WHERE application_name = 'easel'";
+                WHERE application_name LIKE 'easel%'";
             database.primary().execute(DATABASE, END).await;
         }
         Fault::Restart => database.restart("INT", turn).await,
