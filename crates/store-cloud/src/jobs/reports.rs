@@ -7,9 +7,11 @@ use workflow_core::{NodeReport, RunReport};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct ReportDocument {
+    #[serde(skip_serializing_if = "Option::is_none")]
     cached: Option<Vec<String>>,
     nodes: Vec<NodeDocument>,
     shown: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     stopped_at: Option<String>,
     // Reports of before it was kept do not have it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -19,7 +21,9 @@ pub(super) struct ReportDocument {
 #[derive(Serialize, Deserialize)]
 struct NodeDocument {
     id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<(u32, u32)>,
     finished: bool,
     // In ms since 1970. Reports of before they were kept do not have them.
