@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::*;
 
 /// A replica's stream of a job, from here on.
-struct Stream {
+pub(super) struct Stream {
     connection: Connection,
     heard: String,
 }
 
 impl Stream {
-    async fn open(fleet: &Fleet, server: &Server, job: &str) -> Self {
+    pub(super) async fn open(fleet: &Fleet, server: &Server, job: &str) -> Self {
         let request = fleet.own(Request::get(&format!("/api/v2/jobs/{job}/events")));
         let mut connection = Connection::open(server.address).await.unwrap();
         let bytes = request.bytes(server.address);
@@ -29,7 +29,7 @@ impl Stream {
     }
 
     /// Hears until this was said.
-    async fn until(&mut self, words: &str) {
+    pub(super) async fn until(&mut self, words: &str) {
         while !self.heard.contains(words) {
             let chunk = in_time(self.connection.chunk()).await.unwrap();
             let chunk = chunk.unwrap_or_else(|| panic!("no {words} in {}", self.heard));
@@ -38,7 +38,7 @@ impl Stream {
     }
 
     /// What is told from the last such event on to the end, but for how far it got: a reader is told the newest of that alone.
-    async fn rest(mut self, from: &str) -> Vec<(String, Value)> {
+    pub(super) async fn rest(mut self, from: &str) -> Vec<(String, Value)> {
         while let Some(chunk) = in_time(self.connection.chunk()).await.unwrap() {
             self.heard.push_str(&String::from_utf8(chunk).unwrap());
         }
