@@ -9,6 +9,7 @@ mod publish;
 mod rolling;
 mod sockets;
 mod two;
+mod versions;
 mod webhooks;
 mod workers;
 

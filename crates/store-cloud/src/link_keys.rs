@@ -50,7 +50,8 @@ impl PgKeys {
 
     async fn row(&self) -> Result<Row, DatabaseError> {
         let connection = self.database.connection().await?;
-        let row = query_opt(&connection, "SELECT * FROM installation", &[]).await?;
+        let sql = "SELECT id, secret, link_key, link_key_before, link_key_number FROM installation";
+        let row = query_opt(&connection, sql, &[]).await?;
         row.ok_or_else(|| unreadable(NoInstallation))
     }
 

@@ -58,7 +58,8 @@ struct Facts {
 }
 
 pub(crate) const LOCK: &str =
-    "SELECT credits.*, billed, budgets, scoped_budgets FROM credits JOIN accounts ON id = account
+    "SELECT credits.account, credits.balance_cents, credits.newest_seq, credits.spent_at, credits.spent_hour_cents,
+        credits.spent_day_cents, credits.spent_month_cents, billed, budgets, scoped_budgets FROM credits JOIN accounts ON id = account
     WHERE account = ANY($1) ORDER BY account FOR UPDATE OF credits";
 
 /// What accounts hold, and what the causes do. One statement, so that both parts are of the same moment.
@@ -381,7 +382,7 @@ pub(crate) async fn credits(
 ) -> Result<Credits, DatabaseError> {
     let found = query_opt(
         rows,
-        "SELECT credits.*,
+        "SELECT balance_cents, spent_at, spent_hour_cents, spent_day_cents, spent_month_cents,
             (SELECT coalesce(sum(cents), 0)::bigint FROM credit_holds
              WHERE credit_holds.account = credits.account
                 AND (until > $2 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause))) AS held_cents

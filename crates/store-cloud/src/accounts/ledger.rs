@@ -205,11 +205,13 @@ impl LockedCredits {
 
 /// Locks the credits of accounts.
 pub(crate) const LOCK: &str =
-    "SELECT * FROM credits WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+    "SELECT account, balance_cents, newest_seq, spent_at, spent_hour_cents, spent_day_cents, spent_month_cents
+    FROM credits WHERE account = ANY($1) ORDER BY account FOR UPDATE";
 
 /// The entries of those causes that have one.
 pub(crate) const ENTRIES: &str =
-    "SELECT ledger.* FROM unnest($1::text[], $2::smallint[], $3::uuid[])
+    "SELECT ledger.account, ledger.seq, ledger.why, ledger.cause, ledger.amount_cents, ledger.at
+    FROM unnest($1::text[], $2::smallint[], $3::uuid[])
         AS asked (account, why, cause)
     JOIN ledger USING (account, why, cause)";
 
@@ -267,7 +269,7 @@ pub(super) async fn newest(
 ) -> Result<Vec<LedgerEntry>, DatabaseError> {
     let found = query(
         rows,
-        "SELECT * FROM ledger WHERE account = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
+        "SELECT account, seq, why, cause, amount_cents, at FROM ledger WHERE account = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
         &[
             &account.as_str(),
             &before.map_or(i64::MAX, whole),

@@ -13,6 +13,13 @@ use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned};
 use crate::statements::{execute, query, query_opt, whole};
 
+/// The columns of an account.
+const ACCOUNT: &str = "accounts.id, accounts.name, accounts.suspended, accounts.subscribed, accounts.router, \
+    accounts.billed, accounts.concurrent_jobs, accounts.queued_jobs, accounts.streams, accounts.upload_bytes, \
+    accounts.stored_bytes, accounts.submissions, accounts.upload_retention, accounts.job_retention, \
+    accounts.concurrent_calls, accounts.committed_spend_cents, accounts.budgets, accounts.windows, \
+    accounts.entitlements, accounts.created_at, accounts.scoped_budgets, accounts.keep_results";
+
 /// The columns of a key, beside those of its account.
 const KEY: &str = "api_keys.id AS key_id, hash, account, api_keys.name AS key_name, scopes, \
     api_keys.created_at AS key_created_at, expires_at, revoked_at";
@@ -94,7 +101,7 @@ pub(super) async fn lock_account(
 ) -> Result<Option<Account>, DatabaseError> {
     let row = query_opt(
         rows,
-        "SELECT * FROM accounts WHERE id = $1 FOR NO KEY UPDATE",
+        &format!("SELECT {ACCOUNT} FROM accounts WHERE id = $1 FOR NO KEY UPDATE"),
         &[&id.as_str()],
     )
     .await?;
@@ -120,7 +127,8 @@ pub(super) async fn accounts(
     rows: &impl GenericClient,
     ids: &[&str],
 ) -> Result<Vec<Account>, DatabaseError> {
-    let found = query(rows, "SELECT * FROM accounts WHERE id = ANY($1)", &[&ids]).await?;
+    let sql = format!("SELECT {ACCOUNT} FROM accounts WHERE id = ANY($1)");
+    let found = query(rows, &sql, &[&ids]).await?;
     found.iter().map(read_account).collect()
 }
 
@@ -130,16 +138,14 @@ pub(super) async fn page(
     (after, one): (Option<&str>, Option<&str>),
     limit: usize,
 ) -> Result<Vec<(Account, Credits)>, DatabaseError> {
-    let found = query(
-        rows,
-        "SELECT accounts.*, balance_cents, spent_at, spent_hour_cents, spent_day_cents, spent_month_cents, (
+    let sql = format!(
+        "SELECT {ACCOUNT}, balance_cents, spent_at, spent_hour_cents, spent_day_cents, spent_month_cents, (
             SELECT coalesce(sum(cents), 0)::bigint FROM credit_holds WHERE credit_holds.account = accounts.id
          ) AS held_cents
          FROM accounts JOIN credits ON credits.account = accounts.id
-         WHERE ($1::text IS NULL OR id > $1) AND ($2::text IS NULL OR id = $2) ORDER BY id LIMIT $3",
-        &[&after, &one, &whole(limit)],
-    )
-    .await?;
+         WHERE ($1::text IS NULL OR id > $1) AND ($2::text IS NULL OR id = $2) ORDER BY id LIMIT $3"
+    );
+    let found = query(rows, &sql, &[&after, &one, &whole(limit)]).await?;
     let views = found.iter().map(|row| {
         let credits = Credits {
             balance_cents: row.get("balance_cents"),
@@ -229,7 +235,7 @@ pub(super) async fn keys_of_hashes(
     let found = query(
         rows,
         &format!(
-            "SELECT {KEY}, accounts.* FROM api_keys JOIN accounts ON accounts.id = account WHERE hash = ANY($1)"
+            "SELECT {KEY}, {ACCOUNT} FROM api_keys JOIN accounts ON accounts.id = account WHERE hash = ANY($1)"
         ),
         &[&hashes],
     )

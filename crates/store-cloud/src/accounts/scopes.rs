@@ -21,6 +21,11 @@ use crate::statements::{execute, query, whole};
 /// left behind by a process that ended between a hold and the row of its call.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(31 * 24);
 
+/// What was charged in the scopes of accounts.
+const SPENT: &str =
+    "SELECT account, scope, spent_at, spent_hour_cents, spent_day_cents, spent_month_cents
+    FROM scoped_spend WHERE account = ANY($1)";
+
 /// What is held and was charged in scopes, by account.
 pub(super) type ScopeCredits = HashMap<(String, BudgetScope), Credits>;
 
@@ -37,12 +42,7 @@ pub(super) async fn credits(
     if accounts.is_empty() {
         return Ok(credits);
     }
-    let charged = query(
-        rows,
-        "SELECT * FROM scoped_spend WHERE account = ANY($1)",
-        &[&accounts],
-    )
-    .await?;
+    let charged = query(rows, SPENT, &[&accounts]).await?;
     for row in &charged {
         let key = (row.get("account"), parse(row.get("scope"))?);
         credits.entry(key).or_default().spend = read_spend(row)?;
@@ -151,12 +151,7 @@ pub(super) async fn charge(
         .iter()
         .map(|(entry, _)| entry.account.as_str())
         .collect();
-    let known = query(
-        rows,
-        "SELECT * FROM scoped_spend WHERE account = ANY($1)",
-        &[&accounts],
-    )
-    .await?;
+    let known = query(rows, SPENT, &[&accounts]).await?;
     let mut spends: HashMap<(&str, BudgetScope), Spend> = HashMap::new();
     for row in &known {
         let key = (row.get("account"), parse(row.get("scope"))?);

@@ -45,7 +45,7 @@ impl Sessions for PgAccounts {
             let connection = self.database.connection().await?;
             let row = query_opt(
                 &connection,
-                "SELECT * FROM sessions WHERE token = $1",
+                "SELECT token, account, credential, scopes, began_at, ends_at FROM sessions WHERE token = $1",
                 &[&token.as_bytes().as_slice()],
             )
             .await?;

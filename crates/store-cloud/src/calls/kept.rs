@@ -18,6 +18,10 @@ use crate::columns::{parse, unreadable, unsigned};
 use crate::statements::{execute, query, whole};
 use crate::{Database, DatabaseError};
 
+/// The columns of a result, where its table is called `k`.
+const RESULT: &str = "k.generation, k.place, k.account, k.pointer, k.state, k.attempts, k.reason, k.file, k.hash, \
+    k.size_bytes, k.content_type";
+
 /// A row that is no result.
 #[derive(Debug, thiserror::Error)]
 #[error("a result that is kept cannot be read")]
@@ -122,8 +126,9 @@ async fn of(
     generation: GenerationId,
 ) -> Result<Vec<KeptResult>, DatabaseError> {
     let connection = database.connection().await?;
-    let sql = "SELECT * FROM kept_results WHERE generation = $1 ORDER BY place";
-    let found = query(&connection, sql, &[&generation.0]).await?;
+    let sql =
+        format!("SELECT {RESULT} FROM kept_results k WHERE k.generation = $1 ORDER BY k.place");
+    let found = query(&connection, &sql, &[&generation.0]).await?;
     found.iter().map(result).collect()
 }
 
@@ -159,7 +164,8 @@ async fn take(
                     ORDER BY k.due_at, k.generation, k.place LIMIT 1 FOR UPDATE SKIP LOCKED) d
                 WHERE w.account <> ALL ($3) LIMIT 1)
              UPDATE kept_results k SET owner = $4, until = $5, attempts = attempts + 1 FROM due
-             WHERE k.generation = due.generation AND k.place = due.place RETURNING k.*",
+             WHERE k.generation = due.generation AND k.place = due.place
+             RETURNING k.generation, k.place, k.account, k.address, k.attempts",
             &[
                 &behind,
                 &now.as_microsecond(),
@@ -195,7 +201,7 @@ async fn renew(
             JOIN unnest($1::uuid[], $2::bigint[]) AS a (generation, place) USING (generation, place)
             WHERE k.owner = $3 AND k.state = 0 ORDER BY k.generation, k.place FOR UPDATE OF k)
          UPDATE kept_results k SET until = $4 FROM held
-         WHERE k.generation = held.generation AND k.place = held.place RETURNING k.*",
+         WHERE k.generation = held.generation AND k.place = held.place RETURNING k.generation, k.place",
         &[
             &generations,
             &places,

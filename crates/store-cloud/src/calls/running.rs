@@ -18,6 +18,10 @@ use crate::statements::{Values, execute, query, whole};
 use crate::step::Step;
 use crate::{Database, DatabaseError};
 
+/// The columns of a generation that runs, where its table is called `r`.
+pub(super) const RUNNING: &str = "r.id, r.account, r.model, r.key, r.hold_cents, r.received_at, r.dispatched_at, \
+    r.owner, r.lease_until, r.handle, r.poll_after_ms, r.accepted_at, r.task_id, r.api_key";
+
 /// A generation that is to be dispatched.
 pub(super) struct Dispatch {
     pub(super) generation: Generation,
@@ -218,18 +222,16 @@ pub(super) async fn take_over(
 ) -> Result<Vec<Unfinished>, DatabaseError> {
     let connection = database.connection().await?;
     // What another process takes over at this moment is its own.
-
-    let taken = query(&connection, "WITH lapsed AS (
+    let sql = format!(
+        "WITH lapsed AS (
             SELECT id FROM generations_running WHERE lease_until <= $1 ORDER BY dispatched_at, id LIMIT $2
             FOR UPDATE SKIP LOCKED)
-         UPDATE generations_running r SET owner = $3, lease_until = $4 FROM lapsed WHERE r.id = lapsed.id RETURNING r.*",
-        &[
-            &now.as_microsecond(),
-            &whole(limit),
-            &lease.owner.0,
-            &lease.until(now).as_microsecond(),
-        ],
-    ).await?;
+         UPDATE generations_running r SET owner = $3, lease_until = $4 FROM lapsed WHERE r.id = lapsed.id
+         RETURNING {RUNNING}"
+    );
+    let (before, until) = (now.as_microsecond(), lease.until(now).as_microsecond());
+    let values: Values<'_> = &[&before, &whole(limit), &lease.owner.0, &until];
+    let taken = query(&connection, &sql, values).await?;
     let taken: Result<Vec<_>, _> = taken.iter().map(unfinished).collect();
     let mut taken = taken?;
     taken.sort_by_key(|one| (one.generation.dispatched_at, one.generation.id));

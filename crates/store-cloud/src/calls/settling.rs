@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::outcome::OutcomeColumns;
 use super::pieces::Pieces;
+use super::running::RUNNING;
 use super::{facts, kept};
 use crate::accounts::ledger::{self, LockedCredits};
 use crate::quota::permits;
@@ -142,11 +143,12 @@ pub(super) async fn settle_once(
     Ok(answers)
 }
 
+/// Followed by the columns of what is taken.
 const TAKE: &str = "WITH held AS (
         SELECT r.id FROM generations_running r
         JOIN unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (id, owner, account) USING (id, owner, account)
         ORDER BY r.id FOR UPDATE OF r)
-     DELETE FROM generations_running r USING held WHERE r.id = held.id RETURNING r.*";
+     DELETE FROM generations_running r USING held WHERE r.id = held.id RETURNING ";
 
 /// Begins a transaction and takes those out of what runs that their owners end. Locks the credits of those that may be charged, and
 /// reads what stands there.
@@ -157,7 +159,8 @@ async fn take(step: &Step, all: &[Settling]) -> Result<(Vec<Row>, LockedCredits)
     let charged = all.iter().filter(|one| one.ending.charge_cents() > 0);
     let charged = charged.map(|one| (&one.account, LedgerRef::Generation(one.generation.0)));
     let charged = ledger::Asked::of(charged);
-    let [take, lock, entries] = prepare(&**step, [TAKE, ledger::LOCK, ledger::ENTRIES]).await?;
+    let take = [TAKE, RUNNING].concat();
+    let [take, lock, entries] = prepare(&**step, [&take, ledger::LOCK, ledger::ENTRIES]).await?;
     let of_taken: Values<'_> = &[&ids, &owners, &accounts];
     let of_locked: Values<'_> = &[&charged.accounts];
     let of_entries: Values<'_> = &[&charged.of, &charged.whys, &charged.ids];

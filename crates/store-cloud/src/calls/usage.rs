@@ -66,7 +66,8 @@ impl<'a> Asked<'a> {
 
 /// Calls with their generations.
 const CALLS: &str =
-    "SELECT c.*, coalesce(g.id, r.id) AS g_id, coalesce(g.task_id, r.task_id) AS task_id,
+    "SELECT c.received_at, c.request, c.account, c.model, c.key, c.generation, c.bucket, c.replayed, c.answered_at,
+        c.delivered, c.api_key, coalesce(g.id, r.id) AS g_id, coalesce(g.task_id, r.task_id) AS task_id,
         coalesce(g.dispatched_at, r.dispatched_at) AS dispatched_at,
         coalesce(g.accepted_at, r.accepted_at) AS accepted_at, g.settled_at, g.bucket AS g_bucket,
         coalesce(g.hold_cents, r.hold_cents) AS hold_cents, g.charge_cents, s.serving, l.labels
@@ -263,12 +264,10 @@ impl PgUsage {
 
     async fn read_unfinished(&self) -> Result<Vec<Unfinished>, DatabaseError> {
         let connection = self.database.connection().await?;
-        let found = query(
-            &connection,
-            "SELECT * FROM generations_running ORDER BY dispatched_at, id",
-            &[],
-        )
-        .await?;
+        let running = running::RUNNING;
+        let sql =
+            format!("SELECT {running} FROM generations_running r ORDER BY r.dispatched_at, r.id");
+        let found = query(&connection, &sql, &[]).await?;
         let unfinished: Result<Vec<_>, _> = found.iter().map(running::unfinished).collect();
         let unfinished = labels::add(&connection, unfinished?).await?;
         drop(connection);

@@ -8,7 +8,7 @@ use asset_store::{
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 
-use super::rows::{self, NewRecord, as_it_reads_back};
+use super::rows::{self, ASSET, NewRecord, as_it_reads_back};
 use crate::columns::unreadable;
 use crate::statements::{execute, query_opt};
 use crate::{Database, DatabaseError};
@@ -119,10 +119,13 @@ async fn same(
     asked: &Asset,
     now: Timestamp,
 ) -> Result<Option<Asset>, DatabaseError> {
+    let sql = format!(
+        "SELECT {ASSET} FROM assets WHERE account = $1 AND hash = $2 AND file_path IS NOT DISTINCT FROM $3
+            AND (expires_at IS NULL OR expires_at > $4) ORDER BY seq DESC LIMIT 1"
+    );
     let row = query_opt(
         rows,
-        "SELECT * FROM assets WHERE account = $1 AND hash = $2 AND file_path IS NOT DISTINCT FROM $3
-            AND (expires_at IS NULL OR expires_at > $4) ORDER BY seq DESC LIMIT 1",
+        &sql,
         &[
             &asked.account.as_str(),
             &asked.hash.as_bytes().as_slice(),
@@ -141,11 +144,14 @@ async fn known_key(
     claim: &KeyClaim,
     now: Timestamp,
 ) -> Result<Option<(Fingerprint, Asset)>, DatabaseError> {
+    let sql = format!(
+        "SELECT fingerprint, {ASSET} FROM asset_keys JOIN assets ON assets.id = asset_keys.asset
+         WHERE asset_keys.account = $1 AND digest = $2 AND asset_keys.expires_at > $3
+            AND (assets.expires_at IS NULL OR assets.expires_at > $3)"
+    );
     let row = query_opt(
         rows,
-        "SELECT fingerprint, assets.* FROM asset_keys JOIN assets ON assets.id = asset_keys.asset
-         WHERE asset_keys.account = $1 AND digest = $2 AND asset_keys.expires_at > $3
-            AND (assets.expires_at IS NULL OR assets.expires_at > $3)",
+        &sql,
         &[
             &account.as_str(),
             &claim.digest.as_slice(),

@@ -16,6 +16,10 @@ use crate::DatabaseError;
 use crate::columns::{from_micros, hash, parse, unreadable, unsigned, whole_micros};
 use crate::statements::{Values, execute, prepare, query, query_opt, whole};
 
+/// The columns of a record.
+pub(super) const ASSET: &str = "assets.id, assets.account, assets.hash, assets.size_bytes, assets.content_type, \
+    assets.file_path, assets.tags, assets.created_at, assets.expires_at, assets.job_id";
+
 /// A record to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRecord {
@@ -286,7 +290,9 @@ pub(crate) async fn get(
 ) -> Result<Option<Asset>, DatabaseError> {
     let row = query_opt(
         rows,
-        "SELECT * FROM assets WHERE id = $1 AND account = $2 AND (expires_at IS NULL OR expires_at > $3)",
+        &format!(
+            "SELECT {ASSET} FROM assets WHERE id = $1 AND account = $2 AND (expires_at IS NULL OR expires_at > $3)"
+        ),
         &[&id.0, &account.as_str(), &now.as_microsecond()],
     )
     .await?;
@@ -301,32 +307,32 @@ pub(crate) async fn find(
     now: Timestamp,
 ) -> Result<Option<Asset>, DatabaseError> {
     let (account, now) = (account.as_str(), now.as_microsecond());
-    let newest = async |sql: &str, values: Values<'_>| {
-        let row = query_opt(rows, sql, values).await?;
+    let newest = async |fits: &str, values: Values<'_>| {
+        let sql = format!(
+            "SELECT {ASSET} FROM assets WHERE account = $1 AND {fits}
+                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1"
+        );
+        let row = query_opt(rows, &sql, values).await?;
         row.as_ref().map(asset).transpose()
     };
     match wanted {
         AssetQuery::Hash(hash) => {
-            let sql = "SELECT * FROM assets WHERE account = $1 AND hash = $2
-                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
-            newest(sql, &[&account, &hash.as_bytes().as_slice(), &now]).await
+            newest("hash = $2", &[&account, &hash.as_bytes().as_slice(), &now]).await
         }
-        AssetQuery::Path(path) => {
-            let sql = "SELECT * FROM assets WHERE account = $1 AND file_path = $2
-                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
-            newest(sql, &[&account, &path.as_str(), &now]).await
-        }
+        AssetQuery::Path(path) => newest("file_path = $2", &[&account, &path.as_str(), &now]).await,
         AssetQuery::Upload(path) => {
-            let sql =
-                "SELECT * FROM assets WHERE account = $1 AND file_path = $2 AND job_id IS NULL
-                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
-            newest(sql, &[&account, &path.as_str(), &now]).await
+            newest(
+                "file_path = $2 AND job_id IS NULL",
+                &[&account, &path.as_str(), &now],
+            )
+            .await
         }
         AssetQuery::Output(path) => {
-            let sql =
-                "SELECT * FROM assets WHERE account = $1 AND file_path = $2 AND job_id IS NOT NULL
-                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
-            newest(sql, &[&account, &path.as_str(), &now]).await
+            newest(
+                "file_path = $2 AND job_id IS NOT NULL",
+                &[&account, &path.as_str(), &now],
+            )
+            .await
         }
     }
 }
@@ -338,15 +344,13 @@ pub(super) async fn kept(
     limit: usize,
 ) -> Result<Option<KeptAsset>, DatabaseError> {
     // In one look, so that they fit to each other; a record without any hold is one row of none.
-    let found = query(
-        rows,
-        "SELECT assets.*, kind, holder FROM assets LEFT JOIN LATERAL (
+    let sql = format!(
+        "SELECT {ASSET}, kind, holder FROM assets LEFT JOIN LATERAL (
             SELECT kind, asset_holds.job_id AS holder FROM asset_holds WHERE asset = assets.id
             ORDER BY kind DESC, holder LIMIT $2
-         ) AS holds ON true WHERE id = $1 ORDER BY kind DESC, holder",
-        &[&id.0, &whole(limit)],
-    )
-    .await?;
+         ) AS holds ON true WHERE id = $1 ORDER BY kind DESC, holder"
+    );
+    let found = query(rows, &sql, &[&id.0, &whole(limit)]).await?;
     let Some(first) = found.first() else {
         return Ok(None);
     };
@@ -368,13 +372,12 @@ pub(super) async fn named(
     limit: usize,
     now: Timestamp,
 ) -> Result<Vec<Asset>, DatabaseError> {
-    let found = query(
-        rows,
-        "SELECT * FROM assets WHERE account = $1 AND file_path IS NOT NULL AND (job_id IS NOT NULL) = $2 AND NOT temp
-            AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT $4",
-        &[&account.as_str(), &made_by_jobs, &now.as_microsecond(), &whole(limit)],
-    )
-    .await?;
+    let sql = format!(
+        "SELECT {ASSET} FROM assets WHERE account = $1 AND file_path IS NOT NULL AND (job_id IS NOT NULL) = $2 AND NOT temp
+            AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT $4"
+    );
+    let (account, now, limit) = (account.as_str(), now.as_microsecond(), whole(limit));
+    let found = query(rows, &sql, &[&account, &made_by_jobs, &now, &limit]).await?;
     found.iter().map(asset).collect()
 }
 

@@ -49,7 +49,8 @@ pub(super) enum Change {
     Over(i64, AccountId, u64),
 }
 
-const COLUMNS: &str = "SELECT q.*, r.id AS running, g.outcome, g.bucket, l.labels
+const COLUMNS: &str = "SELECT q.id, q.seq, q.changed, q.state, q.account, q.model, q.query, q.key, q.received_at,
+        q.expires_at, q.body_bytes, q.cancelled_at, q.ended_at, q.failure, q.message, q.api_key, r.id AS running, g.outcome, g.bucket, l.labels
      FROM queued_calls q LEFT JOIN call_labels l ON l.received_at = q.received_at AND l.request = q.id
      LEFT JOIN generations_running r ON r.id = q.id LEFT JOIN generations g ON g.id = q.id";
 
