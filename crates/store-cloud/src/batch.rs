@@ -20,6 +20,10 @@ use crate::database::Connections;
 /// How many may wait for the next batch, beyond which callers wait to be let in.
 const WAITING: usize = 4_096;
 
+/// From how many bytes on a batch takes no further item: what carries results ends well within the time after which PostgreSQL counts
+/// as silent.
+const HEAVY: usize = 16 << 20;
+
 /// How long a batch keeps others waiting: one that takes longer waits itself, for a lock or for a server that is away.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -54,6 +58,23 @@ impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
     where
         F: Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, DatabaseError>> + Send + 'static,
     {
+        Self::weighed(turnstile, most, |_| 0, run)
+    }
+
+    /// As [`Batches::in_turn`], for items that may be large: `weigh` tells how many bytes one has. Together they have at most
+    /// [`HEAVY`] of them before the last one.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub(crate) fn weighed<F>(
+        turnstile: &Turnstile,
+        most: usize,
+        weigh: fn(&T) -> usize,
+        run: F,
+    ) -> Self
+    where
+        F: Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, DatabaseError>> + Send + 'static,
+    {
         let (sender, mut arriving) = mpsc::channel(WAITING);
         let waiting = Arc::new(AtomicUsize::new(0));
         let (turnstile, counted) = (turnstile.clone(), Arc::clone(&waiting));
@@ -63,9 +84,12 @@ impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
                 let pass = turnstile.take(&counted).await;
                 // Tasks that are ready to write join this batch.
                 tokio::task::yield_now().await;
+                let mut bytes: usize = together.iter().map(|(item, _)| weigh(item)).sum();
                 while together.len() < most
+                    && bytes < HEAVY
                     && let Ok(item) = arriving.try_recv()
                 {
+                    bytes += weigh(&item.0);
                     together.push(item);
                 }
                 counted.fetch_sub(together.len(), Ordering::Relaxed);
@@ -247,6 +271,33 @@ mod tests {
             all.push(size);
         }
         assert_eq!(all, [8, 8, 4]);
+    }
+
+    #[tokio::test]
+    async fn what_is_heavy_is_written_in_batches_of_few() {
+        let (sizes, mut seen) = mpsc::unbounded_channel();
+        let weigh = |item: &usize| *item;
+        let batches = Batches::weighed(&Turnstile::default(), 64, weigh, move |items| {
+            sizes.send(items.clone()).expect("the test listens");
+            async { Ok(items) }.boxed()
+        });
+        let light = HEAVY / 4;
+        let wishes = [HEAVY, HEAVY, light, light, 4 * HEAVY, light, 1, 1];
+        for answer in join_all(wishes.map(|item| batches.write(item))).await {
+            answer.expect("it is written");
+        }
+        drop(batches);
+        let mut all = Vec::new();
+        while let Some(batch) = seen.recv().await {
+            all.push(batch);
+        }
+        let expected: [&[usize]; 4] = [
+            &[HEAVY],
+            &[HEAVY],
+            &[light, light, 4 * HEAVY],
+            &[light, 1, 1],
+        ];
+        assert_eq!(all, expected);
     }
 
     // Paused, so that a machine that stalls ends no turn.

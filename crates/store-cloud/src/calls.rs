@@ -80,9 +80,7 @@ impl PgCalls {
             acceptances: batches(database, MOST, |database, all| {
                 async move { running::accept(&database, &all).await }.boxed()
             }),
-            ends: batches(database, MOST_ENDS, |database, all| {
-                async move { settling::settle(&database, &all).await }.boxed()
-            }),
+            ends: ends(database),
             records: Records::start(database.clone()),
             queue: Queue::open(database).await?,
             database: database.clone(),
@@ -129,6 +127,15 @@ fn batches<T: Send + 'static, A: Send + 'static>(
     let database = database.clone();
     let turnstile = database.turnstile().clone();
     Batches::in_turn(&turnstile, most, move |all| run(database.clone(), all))
+}
+
+fn ends(database: &Database) -> Batches<Settling, Settled> {
+    let turnstile = database.turnstile().clone();
+    let database = database.clone();
+    Batches::weighed(&turnstile, MOST_ENDS, Settling::bytes, move |all| {
+        let database = database.clone();
+        async move { settling::settle(&database, &all).await }.boxed()
+    })
 }
 
 fn claim_all(database: Database, claims: Vec<(KeyClaim, Timestamp)>) -> Answers<Claim> {

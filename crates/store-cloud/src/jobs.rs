@@ -62,6 +62,11 @@ struct Shared {
     places: Places,
 }
 
+/// What of a submission may be large.
+fn bytes_of((new, _): &(InsertJob, Timestamp)) -> usize {
+    new.body.workflow.len() + new.body.extra_pnginfo.len() + new.body.origin.len()
+}
+
 impl PgJobs {
     /// The jobs of a database, by the replica that `changes` is the handle of: that one hears of its own changes by itself.
     ///
@@ -76,7 +81,7 @@ impl PgJobs {
             places: Places::default(),
         });
         Self {
-            inserts: Together::start(&shared, 128, |store, items| {
+            inserts: Together::weighed(&shared, 128, bytes_of, |store, items| {
                 async move { insert::insert(&store, items).await }.boxed()
             }),
             claims: Together::start(&shared, 64, |store, items| {

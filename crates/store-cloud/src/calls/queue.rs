@@ -68,14 +68,15 @@ impl Queue {
         waiting.into_iter().for_each(|call| turns.push(call));
         let queue = Arc::new_cyclic(|queue: &Weak<Self>| {
             let queue = queue.clone();
-            let submissions =
-                Batches::in_turn(&database.turnstile().apart(), MOST, move |submissions| {
-                    let queue = queue.upgrade();
-                    Box::pin(async move {
-                        let queue = queue.ok_or(DatabaseError::Closing)?;
-                        queue.enqueue(&submissions).await
-                    })
-                });
+            let turnstile = database.turnstile().apart();
+            let bytes = |submission: &Submission| submission.call.body.len();
+            let submissions = Batches::weighed(&turnstile, MOST, bytes, move |submissions| {
+                let queue = queue.upgrade();
+                Box::pin(async move {
+                    let queue = queue.ok_or(DatabaseError::Closing)?;
+                    queue.enqueue(&submissions).await
+                })
+            });
             Self {
                 database: database.clone(),
                 me: Uuid::new_v4(),

@@ -37,6 +37,13 @@ pub(super) struct Settling {
     pub(super) now: Timestamp,
 }
 
+impl Settling {
+    /// How much it has to write.
+    pub(super) fn bytes(&self) -> usize {
+        body_of(&self.ending).map_or(0, Bytes::len)
+    }
+}
+
 /// Why a transaction did not end well.
 pub(super) enum Failed {
     /// Nothing of it counts.

@@ -334,6 +334,59 @@ async fn what_a_dead_process_took_waits_again_unless_it_was_dispatched() {
     assert_eq!(late, Dispatched::ClaimLost);
 }
 
+/// A batch of large results would take longer than a server may be silent for, and then be tried again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_results_that_end_together_are_written_a_few_at_a_time() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    const ENDS: u128 = 6;
+    let (calls, stores) = stores(&testing::database().await).await;
+    open_account(&*stores.admin).await;
+    let key = |n| KeyDigest::of_request(id(n));
+    for n in 0..ENDS {
+        let claim = KeyClaim {
+            account: acme(),
+            key: key(n),
+            fingerprint: accounts::Fingerprint([1; 32]),
+            generation: id(n),
+            expires_at: at(86_400),
+            lasts: Duration::from_secs(30),
+        };
+        let claimed = calls.claim(claim, at(0)).await.expect("it answers");
+        assert_eq!(claimed, Claimed::Fresh);
+        let begun = calls.dispatch(generation(n), Some(key(n)), lease()).await;
+        assert_eq!(begun.expect("it answers"), Dispatched::Begun);
+    }
+    let body = Bytes::from(vec![7; router_core::REPLAY_CAP_BYTES]);
+    let outcome = Outcome::Answered(router_core::Answer {
+        content_type: "image/png".to_owned(),
+        body,
+    });
+    let turn = calls.database.turnstile().hold().await;
+    let ending = async |n| {
+        let ending = Ending::Kept {
+            outcome: outcome.clone(),
+            charge_cents: 0,
+            results: Vec::new(),
+        };
+        let account = acme();
+        let settled = calls.settle((id(n), OWNER), &account, ending, None, at(1));
+        settled.await.expect("it answers")
+    };
+    let letting_go = async {
+        tokio::task::yield_now().await;
+        drop(turn);
+    };
+    let (settled, ()) = tokio::join!(join_all((0..ENDS).map(ending)), letting_go);
+    assert_eq!(settled, [Settled::Now; 6]);
+    let connection = calls.database.connection().await.expect("it answers");
+    let counted = "SELECT count(DISTINCT xmin::text) FROM generations";
+    let counted = connection.query_one(counted, &[]).await;
+    // Two of them have 16 MiB.
+    assert_eq!(counted.expect("it answers").get::<_, i64>(0), 3);
+}
+
 /// What partners write may hold U+0000, which no text of PostgreSQL does.
 #[tokio::test(flavor = "multi_thread")]
 async fn any_text_of_a_partner_is_kept() {

@@ -29,9 +29,19 @@ impl<T, A> Clone for Together<T, A> {
 impl<T: Clone + Send + 'static, A: Send + 'static> Together<T, A> {
     /// Starts the task that runs the operation on at most `most` items.
     pub(super) fn start(store: &Arc<Shared>, most: usize, run: Run<T, A>) -> Self {
+        Self::weighed(store, most, |_| 0, run)
+    }
+
+    /// As [`Together::start`], for items that may be large: `weigh` tells how many bytes one has.
+    pub(super) fn weighed(
+        store: &Arc<Shared>,
+        most: usize,
+        weigh: fn(&T) -> usize,
+        run: Run<T, A>,
+    ) -> Self {
         let store = Arc::clone(store);
         let turnstile = store.database.turnstile().apart();
-        Self(Batches::in_turn(&turnstile, most, move |items| {
+        Self(Batches::weighed(&turnstile, most, weigh, move |items| {
             each(Arc::clone(&store), items, run).boxed()
         }))
     }
