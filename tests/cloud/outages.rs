@@ -307,3 +307,66 @@ async fn a_database_that_goes_away_and_comes_back_loses_nothing() {
         assert!(server.terminate().await.unwrap().success());
     }
 }
+
+/// It takes connections and bytes, and answers nothing, as a machine does whose disk hangs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_says_nothing_for_a_while_loses_nothing() {
+    if !is_possible("a database that says nothing").await {
+        return;
+    }
+    let postgres = PostgresServer::start(&["fsync=off"]);
+    let Some(fleet) = Fleet::over(postgres.url("postgres")).await else {
+        return;
+    };
+    // Few connections, so that what nobody watches can have all of them.
+    let few = ["--store-connections", "3"];
+    let (a, b) = tokio::join!(fleet.replica_with("a", &few), fleet.replica_with("b", &few));
+    let (stop, stopped) = watch::channel(false);
+    let acknowledged = watch::Sender::new(0);
+    let silence = async {
+        let mut told = acknowledged.subscribe();
+        in_time(told.wait_for(|count| *count >= 10)).await.unwrap();
+        tokio::task::block_in_place(|| postgres.silence());
+        let look = fleet.own(Request::get("/api/v2/jobs"));
+        let looks = (0..8).map(|n| [&a, &b][n % 2].send(&look));
+        // Nobody is kept waiting until it is over.
+        for answer in in_time(futures_util::future::join_all(looks)).await {
+            let answer = answer.unwrap();
+            assert!([200, 500].contains(&answer.status), "{}", answer.text());
+        }
+        let ended = async {
+            while !["a", "b"]
+                .iter()
+                .all(|name| fleet.log(name).contains("said nothing for long"))
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        in_time(ended).await;
+        tokio::task::block_in_place(|| postgres.wake());
+        let enough = *told.borrow() + 10;
+        in_time(told.wait_for(|count| *count >= enough))
+            .await
+            .unwrap();
+        stop.send_replace(true);
+    };
+    let (here, there, ()) = tokio::join!(
+        submit_on(&fleet, &a, "a", &stopped, &acknowledged),
+        submit_on(&fleet, &b, "b", &stopped, &acknowledged),
+        silence
+    );
+    for (server, jobs) in [(&b, here), (&a, there)] {
+        for id in jobs {
+            let job = fleet.ended(server, &id).await;
+            // Nobody knows whether an end was written that got no answer.
+            let is_lost = job["status"] == "failed" && job["error"]["code"] == "worker_lost";
+            assert!(job["status"] == "succeeded" || is_lost, "{job:#}");
+        }
+    }
+    let call = fleet.call(AT_ONCE, "after");
+    assert_eq!(in_time(a.send(&call)).await.unwrap().status, 200);
+    assert_eq!(fleet.charges("b").await, [-1]);
+    for server in [a, b] {
+        assert!(server.terminate().await.unwrap().success());
+    }
+}

@@ -8,9 +8,10 @@ mod options;
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
 use hyper_kit::client::tls_config;
+use tokio::time::Instant;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -134,7 +135,17 @@ impl Database {
     /// # Errors
     /// If none comes in time.
     pub(crate) async fn connection(&self) -> Result<Object, DatabaseError> {
-        self.pool.get().await.map_err(DatabaseError::NoConnection)
+        let asked = Instant::now();
+        let given = self.pool.get().await;
+        match given {
+            Ok(_) => self.watched().given(),
+            // In the pool, or for the server to greet a new one.
+            Err(PoolError::Timeout(TimeoutType::Wait | TimeoutType::Create)) => {
+                self.watched().starved(asked);
+            }
+            Err(_) => {}
+        }
+        given.map_err(DatabaseError::NoConnection)
     }
 
     /// The connections of the pool.

@@ -5,7 +5,7 @@
 //! wait long for a lock. Only work that never takes long is watched.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::{Connect, PoolError, TimeoutType};
@@ -70,6 +70,10 @@ struct State {
     made: Vec<Made>,
     /// When connections were ended last, and how long it takes until they may be again.
     ended: Option<(Instant, Duration)>,
+    /// When somebody got a connection last.
+    given: Option<Instant>,
+    /// Since when nobody who waited for a connection got one.
+    starved: Option<Instant>,
 }
 
 /// A connection, by the task that reads it.
@@ -162,7 +166,7 @@ impl Connect for Hosts {
 
 impl Connections {
     fn add(&self, task: AbortHandle) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.made.retain(|one| !one.task.is_finished());
         state.made.push(Made {
             at: Instant::now(),
@@ -183,8 +187,34 @@ impl Connections {
         }
     }
 
+    /// Notes that somebody got a connection.
+    pub(super) fn given(&self) {
+        let mut state = self.state();
+        state.given = Some(Instant::now());
+        state.starved = None;
+    }
+
+    /// Notes that somebody who asked for a connection at `asked` waited for it in vain. If nobody got one for as long as watched work
+    /// may take, the server is silent on every one of them, and nobody who watches gets to ask it anything: they end, too.
+    pub(super) fn starved(&self, asked: Instant) {
+        let mut state = self.state();
+        // Somebody may have got one after this one asked.
+        let asked = state.given.map_or(asked, |given| asked.max(given));
+        let since = *state.starved.get_or_insert(asked);
+        if since.elapsed() >= SILENCE {
+            state.starved = None;
+            drop(state);
+            self.end_those_before(since);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock leaves it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn end_those_before(&self, moment: Instant) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let now = Instant::now();
         let since = |(at, _): (Instant, Duration)| now - at;
         let last = state.ended.filter(|last| since(*last) < FORGOTTEN);
@@ -280,4 +310,35 @@ fn without_hosts(all: &Config) -> Config {
         one.keepalives_retries(retries);
     }
     one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever ends connections leaves backends behind each time, so the pauses between grow.
+    #[tokio::test(start_paused = true)]
+    async fn connections_end_ever_more_seldom_until_all_is_well_for_an_hour() {
+        let connections = Connections::default();
+        let ended = async || {
+            let began = Instant::now();
+            let task = tokio::spawn(std::future::pending::<()>());
+            connections.add(task.abort_handle());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let silent = async {
+                while !task.is_finished() {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            };
+            connections.watch(silent).await;
+            began.elapsed().as_secs()
+        };
+        // It is looked at once in 15 s.
+        for pause in [15, 15, 30, 60, 120, 240, 480, 600, 600] {
+            let took = ended().await;
+            assert!((pause..pause + 18).contains(&took), "{took} s of {pause}");
+        }
+        tokio::time::sleep(FORGOTTEN).await;
+        assert!((15..18).contains(&ended().await));
+    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::watch;
@@ -122,4 +123,43 @@ async fn a_batch_on_a_connection_that_hangs_fails_and_the_next_one_finds_the_oth
     let next = timeout(SECONDS, batches.write(2)).await;
     let next = next.expect("it waits with a bound");
     assert_eq!(next.expect("the second host answers"), 3);
+}
+
+/// Reads that nobody watches have all connections when the server falls silent, so that no batch and no look gets one.
+#[tokio::test]
+async fn a_pool_whose_every_connection_hangs_is_made_anew() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let server = PostgresServer::start(&["fsync=off"]);
+    server.create_database("rows", "template1").await;
+    let relay = Relay::to(server.socket()).await;
+    let options = DatabaseOptions {
+        connections: 2,
+        ..DatabaseOptions::default()
+    };
+    let opened = Database::open(&relay.before(&server.url("rows")), options).await;
+    let database = opened.expect("it answers");
+    let held = [database.connection().await, database.connection().await];
+    let held = held.map(|held| held.expect("it answers"));
+    relay.silent.send_replace(true);
+    pause();
+    let hanging = held.each_ref().map(|held| query(held, "SELECT 1", &[]));
+    // As the tail of changes does, again and again.
+    let asking = async {
+        loop {
+            drop(database.connection().await);
+        }
+    };
+    let hung = tokio::select! {
+        hung = timeout(SECONDS, join_all(hanging)) => hung.expect("they are ended"),
+        () = asking => unreachable!("it asks for ever"),
+    };
+    resume();
+    for hung in hung {
+        let error = hung.expect_err("its connection ended");
+        assert!(error.is_absence(), "{error:?}");
+    }
+    drop(held);
+    assert_eq!(number(&database).await.expect("the second host answers"), 1);
 }

@@ -105,6 +105,28 @@ impl PostgresServer {
         }
     }
 
+    /// Stops all of its processes where they are: it takes connections and bytes, as its system does that for it, and says nothing.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn silence(&self) {
+        self.send_to_all("STOP");
+    }
+
+    /// Has its processes go on.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn wake(&self) {
+        self.send_to_all("CONT");
+    }
+
+    fn send_to_all(&self, signal: &str) {
+        let running = self.running.lock().expect("nobody panics holding it");
+        let running = running.as_ref().expect("it runs");
+        running.send_to_all(signal);
+    }
+
     /// Stops its process of this kind (`backend_type` of `pg_stat_activity`) where it is, until the server ends.
     ///
     /// # Panics

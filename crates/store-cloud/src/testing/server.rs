@@ -54,6 +54,26 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// Sends this signal to the server and then to each process that it has begun.
+    pub(super) fn send_to_all(&self, signal: &str) {
+        send(signal, self.pid);
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for process in all {
+            let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+            // Behind the name, which may hold anything: the state, and who began it.
+            let begun_by = stat
+                .rsplit(')')
+                .next()
+                .and_then(|rest| rest.split_whitespace().nth(1));
+            let pid = process.file_name();
+            let pid = pid.to_str().and_then(|pid| pid.parse().ok());
+            if let Some(pid) = pid.filter(|_| begun_by == Some(&self.pid.to_string())) {
+                // It may have ended meanwhile.
+                let _ = try_send(signal, pid);
+            }
+        }
+    }
+
     /// Sends the server this signal and waits until it has ended.
     pub(super) fn stop(self, signal: &str) {
         send(signal, self.pid);
@@ -64,9 +84,16 @@ impl Running {
 
 /// Sends a process this signal.
 pub(super) fn send(signal: &str, pid: u32) {
+    assert!(try_send(signal, pid), "{pid} takes signals");
+}
+
+fn try_send(signal: &str, pid: u32) -> bool {
     let pid = pid.to_string();
-    let sent = Command::new("kill").args(["-s", signal, &pid]).status();
-    assert!(sent.expect("kill runs").success(), "{pid} takes signals");
+    let sent = Command::new("kill")
+        .args(["-s", signal, &pid])
+        .stderr(Stdio::null())
+        .status();
+    sent.expect("kill runs").success()
 }
 
 /// Starts a server from a thread that stays: `setpriv` has the server stopped when the thread that started it ends, which is
