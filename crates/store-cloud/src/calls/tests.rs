@@ -1,6 +1,7 @@
 //! Calls over one handle and over two of one database.
 
 mod admissions;
+mod clock;
 mod model;
 mod zombies;
 
@@ -355,8 +356,8 @@ async fn large_results_that_end_together_are_written_a_few_at_a_time() {
         };
         let claimed = calls.claim(claim, at(0)).await.expect("it answers");
         assert_eq!(claimed, Claimed::Fresh);
-        let begun = calls.dispatch(generation(n), Some(key(n)), lease()).await;
-        assert_eq!(begun.expect("it answers"), Dispatched::Begun);
+        let begun = admit(&calls, &generation(n), Some(key(n)), lease()).await;
+        assert_eq!(begun, Dispatched::Begun);
     }
     let body = Bytes::from(vec![7; router_core::REPLAY_CAP_BYTES]);
     let outcome = Outcome::Answered(router_core::Answer {

@@ -63,6 +63,14 @@ impl Database {
     }
 }
 
+#[cfg(test)]
+impl Database {
+    /// Has the clocks be so many seconds apart until they are compared again; 0 for little enough.
+    pub(crate) fn set_clocks_apart(&self, seconds: i64) {
+        self.clocks.apart.store(seconds, Ordering::Relaxed);
+    }
+}
+
 /// Our clock beside the database's. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Clocks {

@@ -1,5 +1,6 @@
 //! The contract of jobs on PostgreSQL.
 
+mod clock;
 mod crash;
 mod looks;
 mod storm;
