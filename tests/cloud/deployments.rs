@@ -1,19 +1,27 @@
 //! A deployment of two replicas: one of them starts its workers, and both take its jobs.
 
+use it::comfy::Ran;
 use it::process::{binary_of, lifeline};
 
+use super::two::Stream;
+use super::workers::{check_order, waiting_graph};
 use super::*;
 
 /// A deployment `sim` of simulated workers, whose queue for waking has one place.
 async fn deploy(fleet: &Fleet, through: &str) {
-    let program = binary_of("simulated-comfyui");
+    let settings = "min = 0\nmax = 1\nidle_window_s = 1\nwaking_queue = 1";
+    deploy_with(fleet, through, &[], settings).await;
+}
+
+/// A deployment `sim` of simulated workers with these arguments.
+async fn deploy_with(fleet: &Fleet, through: &str, arguments: &[&str], settings: &str) {
+    let program = binary_of("simulated-comfyui").display().to_string();
     let lifeline = lifeline().to_string();
-    let command = json!([
-        program, "--port", "{port}", "--name", "{name}", "--while", lifeline
-    ]);
-    let definition = format!(
-        "name = \"sim\"\ncommand = {command}\nmin = 0\nmax = 1\nidle_window_s = 1\nwaking_queue = 1\n"
-    );
+    let own = [
+        &program, "--port", "{port}", "--name", "{name}", "--while", &lifeline,
+    ];
+    let command: Vec<&str> = own.iter().chain(arguments).copied().collect();
+    let definition = format!("name = \"sim\"\ncommand = {}\n{settings}\n", json!(command));
     let file = fleet.folder.path().join("sim.toml");
     std::fs::write(&file, definition).unwrap();
     let file = file.to_str().unwrap();
@@ -109,4 +117,101 @@ async fn a_deployment_takes_jobs_through_every_replica_and_changes_hands() {
     })
     .await;
     succeeds(&fleet, &b, &try_submit(&fleet, &b, 20).await).await;
+}
+
+/// The processes of the workers that a replica has started.
+fn workers(shown: &Value) -> Vec<i64> {
+    let workers = shown["workers"].as_array().unwrap().iter();
+    workers
+        .map(|worker| worker["pid"].as_i64().unwrap())
+        .collect()
+}
+
+fn lives(pid: i64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+/// The replica that started the worker is killed while it runs a job. The other one starts its own, and runs the job there; what the
+/// first one left ends when that replica is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_a_deployment_goes_on_when_the_owner_of_its_worker_is_killed() {
+    if !is_possible("an owner of workers that is killed").await {
+        return;
+    }
+    let postgres = PostgresServer::start(&["fsync=off"]);
+    let Some(fleet) = Fleet::over(postgres.url("postgres")).await else {
+        return;
+    };
+    let a = fleet.replica("a").await;
+    let book = fleet.folder.path().join("book");
+    let arguments = ["--step", "100", "--book", book.to_str().unwrap()];
+    deploy_with(&fleet, "a", &arguments, "min = 1\nmax = 1").await;
+    let ready = until(&fleet, "a", "ready", |it| it["state"] == "ready").await;
+    let [of_first] = workers(&ready)[..] else {
+        panic!("{ready:#}");
+    };
+    let b = fleet.replica("b").await;
+    // The other one sees a worker, and starts none.
+    let seen = until(&fleet, "b", "seen", |it| it["state"] == "ready").await;
+    assert!(workers(&seen).is_empty(), "{seen:#}");
+    let body = json!({"workflow": waiting_graph("runs", 50)});
+    let submitted = Request::post_json("/deployment/sim/api/v2/jobs", &body);
+    let job = fleet.send(&b, submitted).await.json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut stream = Stream::open(&fleet, &b, &job).await;
+    let ran = || Ran::read(&std::fs::read_to_string(&book).unwrap_or_default()).unwrap();
+    let begun = async {
+        while ran().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::join!(in_time(begun), stream.until("running"));
+    a.kill().await.unwrap();
+    assert!(lives(of_first), "nobody ends the worker of a dead server");
+    // As if the minute had gone by in which nobody else may take this work.
+    let lapsed = "UPDATE turns SET until = 0 WHERE work = 'deployments'";
+    postgres.execute("postgres", lapsed).await;
+    let taken = until(&fleet, "b", "taken over", |it| !workers(it).is_empty()).await;
+    let [of_other] = workers(&taken)[..] else {
+        panic!("{taken:#}");
+    };
+    // The first one comes back, to a deployment that is not its own any more.
+    let a = fleet.replica("a").await;
+    let told = stream.rest("event: status").await;
+    check_order(&told);
+    let ended = fleet.look(&a, &job).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let outputs = ended["outputs"].as_array().unwrap();
+    assert_eq!(outputs.len(), 1, "{ended:#}");
+    let content = format!(
+        "/api/v2/assets/{}/content",
+        outputs[0]["id"].as_str().unwrap()
+    );
+    assert!(fleet.get(&a, &content).await.text().contains("runs"));
+    let gone = async {
+        while lives(of_first) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    in_time(gone).await;
+    let owned = until(&fleet, "b", "still its own", |it| workers(it) == [of_other]).await;
+    assert_eq!(owned["state"], "ready", "{owned:#}");
+    let seen = until(&fleet, "a", "seen", |it| it["state"] == "ready").await;
+    assert!(workers(&seen).is_empty(), "{seen:#}");
+    // The first worker may have ended it meanwhile, and be asked for it in time.
+    let runs = ran().len();
+    assert!(
+        (1..=2).contains(&runs),
+        "once at each at most: {:#?}",
+        ran()
+    );
+    for server in [a, b] {
+        assert!(server.terminate().await.unwrap().success());
+    }
+    assert!(!lives(of_other), "a server that stops ends its workers");
 }

@@ -119,7 +119,10 @@ async fn a_job_at_a_worker_goes_on_when_its_replica_is_killed() {
         assert!(content.text().contains(name), "{}", content.text());
     }
     let ran = worker.ran();
-    let ends: Vec<_> = ran.iter().map(|ran| (ran.saves.as_deref(), ran.end)).collect();
+    let ends: Vec<_> = ran
+        .iter()
+        .map(|ran| (ran.saves.as_deref(), ran.end))
+        .collect();
     let success = Some("success");
     assert_eq!(ends, [(Some("runs"), success), (Some("waits"), success)]);
     assert_eq!((worker.interrupts(), worker.wrong_interrupts()), (0, 0));
