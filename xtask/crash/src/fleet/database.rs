@@ -50,6 +50,16 @@ pub(super) struct Database {
 /// The right to make trouble for the database: one trouble at a time.
 pub(super) type Turn = OwnedMutexGuard<()>;
 
+/// A server that was stopped where it is.
+pub(super) struct Silent(Arc<PostgresServer>);
+
+impl Silent {
+    /// Has it go on.
+    pub(super) async fn wake(self) {
+        let _ = spawn_blocking(move || self.0.wake()).await;
+    }
+}
+
 /// What a crash of PostgreSQL takes does not depend on the disk, which stays. A standby whose network was cut comes back soon, and
 /// finds the log that it needs.
 const SETTINGS: [&str; 4] = [
@@ -107,6 +117,15 @@ impl Database {
         let primary = self.primary();
         // As below, about a panic.
         let _ = spawn_blocking(move || primary.restart(signal)).await;
+    }
+
+    /// Stops the primary where it is.
+    pub(super) async fn silence(&self, _: &Turn) -> Silent {
+        let primary = self.primary();
+        let silent = Arc::clone(&primary);
+        // As above, about a panic.
+        let _ = spawn_blocking(move || silent.silence()).await;
+        Silent(primary)
     }
 
     /// Changes the network over which the standby hears of changes.

@@ -33,6 +33,8 @@ pub(super) enum Fault {
     Restart,
     /// PostgreSQL crashes and is started again.
     Crash,
+    /// PostgreSQL takes connections and bytes, and says nothing until everybody who watches it has given it up.
+    Silence,
     /// PostgreSQL crashes, and its standby takes its place.
     Promote,
     /// The standby hears nothing for a while.
@@ -43,9 +45,10 @@ pub(super) enum Fault {
 
 impl Fault {
     /// Those that last long come first, so that a short campaign has them.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Sleep,
         Self::Hold,
+        Self::Silence,
         Self::Promote,
         Self::Kill,
         Self::Refuse,
@@ -65,6 +68,7 @@ impl Fault {
             Self::Backends => "all connections of the database ended",
             Self::Restart => "PostgreSQL restarted",
             Self::Crash => "PostgreSQL crashed",
+            Self::Silence => "PostgreSQL silent for long",
             Self::Promote => "standbys promoted",
             Self::Deaf => "networks of the standby cut",
             Self::Bucket => "bucket answered 503",
@@ -75,6 +79,8 @@ impl Fault {
 /// Longer than the lease of a job (15 s), and than that of a call and its permit (30 s).
 const PAST_JOBS: Duration = Duration::from_secs(17);
 const PAST_CALLS: Duration = Duration::from_secs(33);
+/// Longer than the silence of PostgreSQL after which its connections are given up (15 s), and made anew.
+const PAST_SILENCE: Duration = Duration::from_secs(20);
 /// How many processes may be in trouble at once: one of those that answer, and two of those that run jobs.
 const MOST_APIS: usize = 1;
 const MOST_WORKERS: usize = 2;
@@ -137,7 +143,12 @@ fn begin(
                 member.give_back();
             })
         }
-        Fault::Backends | Fault::Restart | Fault::Crash | Fault::Promote | Fault::Deaf => {
+        Fault::Backends
+        | Fault::Restart
+        | Fault::Crash
+        | Fault::Silence
+        | Fault::Promote
+        | Fault::Deaf => {
             let turn = victims.database.take()?;
             Box::pin(async move {
                 let pause = short(&mut random);
@@ -176,6 +187,11 @@ async fn trouble_database(
         }
         Fault::Restart => database.restart("INT", turn).await,
         Fault::Crash => database.restart("QUIT", turn).await,
+        Fault::Silence => {
+            let silent = database.silence(turn).await;
+            pause_unless(stop, PAST_SILENCE).await;
+            silent.wake().await;
+        }
         Fault::Promote => database.promote(pause, turn).await,
         Fault::Deaf => {
             database.set_link(Network::Refused, turn);
@@ -219,6 +235,7 @@ async fn trouble(
         Fault::Backends
         | Fault::Restart
         | Fault::Crash
+        | Fault::Silence
         | Fault::Promote
         | Fault::Deaf
         | Fault::Bucket => {}
