@@ -3,6 +3,7 @@
 
 pub mod acknowledged;
 pub mod attacks;
+pub mod bucket_proxy;
 pub mod comfy;
 pub mod data_directory;
 pub mod disk;
@@ -25,6 +26,7 @@ pub mod socket;
 pub mod usage;
 
 pub use acknowledged::{Acknowledged, Fact, Holder};
+pub use bucket_proxy::{BucketProxy, Trouble};
 pub use comfy::Comfy;
 pub use data_directory::DataDirectory;
 pub use disk::Disk;

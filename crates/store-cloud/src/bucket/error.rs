@@ -35,6 +35,17 @@ pub enum BucketError {
         #[source]
         error: object_store::Error,
     },
+    /// The store is not who it should be, or nobody vouches for it.
+    #[error(
+        "no secure connection to {place}: name the file of its authority by `ca`, and a host of its certificate"
+    )]
+    Tls {
+        /// The bucket and its endpoint.
+        place: String,
+        /// What TLS said.
+        #[source]
+        error: object_store::Error,
+    },
     /// There is no such bucket.
     #[error("the bucket of {place} does not exist; create it, or name another one")]
     Missing {
@@ -105,10 +116,12 @@ impl BucketError {
             Self::NotPermitted { place }
         } else if matches!(error, object_store::Error::Unauthenticated { .. }) {
             Self::WrongKey { place }
-        } else if find::<FetchError>(&error).is_some() {
-            Self::Unreachable { place, error }
         } else {
-            Self::Failed { place, error }
+            match find::<FetchError>(&error) {
+                Some(FetchError::Tls { .. }) => Self::Tls { place, error },
+                Some(_) => Self::Unreachable { place, error },
+                None => Self::Failed { place, error },
+            }
         }
     }
 }

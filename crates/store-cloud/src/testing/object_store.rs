@@ -28,7 +28,7 @@ const IDENTITIES: &str = r#"{"identities": [
 #[derive(Debug)]
 pub struct S3Server {
     _folder: TempDir,
-    port: u16,
+    endpoint: String,
 }
 
 impl S3Server {
@@ -37,8 +37,21 @@ impl S3Server {
     /// # Panics
     /// If it does not start, or is missing in CI.
     #[must_use]
-    #[expect(clippy::print_stderr, reason = "a test that is left out says so")]
     pub fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// Starts one that speaks TLS as `localhost`, with these files of a certificate and its key; `None` as [`S3Server::start`].
+    ///
+    /// # Panics
+    /// As [`S3Server::start`].
+    #[must_use]
+    pub fn secured(certificate: &Path, key: &Path) -> Option<Self> {
+        Self::start_with(Some((certificate, key)))
+    }
+
+    #[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+    fn start_with(secured: Option<(&Path, &Path)>) -> Option<Self> {
         let Some(program) = installed() else {
             assert!(
                 std::env::var("CI").as_deref() != Ok("true"),
@@ -49,7 +62,7 @@ impl S3Server {
         };
         let mut said = String::new();
         for _ in 0..TRIES {
-            match Self::try_start(&program) {
+            match Self::try_start(&program, secured) {
                 Ok(server) => return Some(server),
                 Err(log) => said = log,
             }
@@ -57,7 +70,7 @@ impl S3Server {
         panic!("SeaweedFS does not start:\n{said}");
     }
 
-    fn try_start(program: &Path) -> Result<Self, String> {
+    fn try_start(program: &Path, secured: Option<(&Path, &Path)>) -> Result<Self, String> {
         let folder = server::folder("seaweedfs");
         let file = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(file("identities.json"), IDENTITIES).expect("the folder is new");
@@ -90,17 +103,25 @@ impl S3Server {
                 "-admin.ui=false",
                 "-master.telemetry=false",
             ]);
+        let mut endpoint = format!("http://127.0.0.1:{}", ports[0]);
+        if let Some((certificate, key)) = secured {
+            let [port, ..] = free_ports();
+            command.arg(format!("-s3.port.https={port}"));
+            command.arg(format!("-s3.cert.file={}", certificate.display()));
+            command.arg(format!("-s3.key.file={}", key.display()));
+            endpoint = format!("https://localhost:{port}");
+        }
         server::run(command, "All enabled components are running and ready")?;
         Ok(Self {
             _folder: folder,
-            port: ports[0],
+            endpoint,
         })
     }
 
     /// The address of the store.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.endpoint.clone()
     }
 
     /// Its bucket, under this prefix, with the key that may do everything.

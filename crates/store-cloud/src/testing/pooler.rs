@@ -34,14 +34,15 @@ impl PgBouncer {
         let path = folder.path().display();
         let settings = format!(
             "[databases]\n\
-             * = host={} user=easel\n\
+             * = host={} port={} user=easel\n\
              [pgbouncer]\n\
              listen_addr =\n\
              unix_socket_dir = {path}\n\
              auth_type = any\n\
              pool_mode = {mode}\n\
              ignore_startup_parameters = extra_float_digits\n",
-            behind.folder().display()
+            behind.folder().display(),
+            behind.port()
         );
         let file = folder.path().join("pgbouncer.ini");
         std::fs::write(&file, settings).expect("the folder is new");

@@ -149,6 +149,11 @@ impl PostgresServer {
         self.folder.path()
     }
 
+    /// What the name of its socket ends with.
+    pub(super) fn port(&self) -> &str {
+        &self.port
+    }
+
     /// The address of a database.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
