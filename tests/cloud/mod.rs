@@ -10,6 +10,7 @@ mod refused;
 mod rolling;
 mod secured;
 mod sockets;
+mod trouble;
 mod two;
 mod versions;
 mod webhooks;

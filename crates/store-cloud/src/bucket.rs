@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use hyper_kit::{AddressPolicy, Client, ClientConfig, Host};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::client::{HttpError, HttpErrorKind};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
@@ -32,6 +33,9 @@ pub use options::BucketOptions;
 /// How often a request that does no harm twice is sent again, and for how long.
 const RETRIES: usize = 5;
 const RETRIED_FOR: Duration = Duration::from_secs(30);
+
+/// How often an upload is begun again whose beginning got half an answer.
+const BEGUN_ANEW: usize = 2;
 
 /// Where platforms give out credentials; they are asked only if no key is configured.
 const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "169.254.170.23"];
@@ -208,12 +212,19 @@ impl Bucket {
         put.map(drop)
     }
 
-    /// Begins to put a blob in parts.
+    /// Begins to put a blob in parts. Where the answer breaks off, nobody knows what was begun, and it is begun anew: the rule for
+    /// incomplete uploads removes the one before.
     pub(crate) async fn put_parts(
         &self,
         hash: &BlobHash,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        self.store.put_multipart(&self.key(hash)).await
+        let mut tries_left = BEGUN_ANEW;
+        loop {
+            match self.store.put_multipart(&self.key(hash)).await {
+                Err(error) if tries_left > 0 && is_broken_off(&error) => tries_left -= 1,
+                begun => return begun,
+            }
+        }
     }
 
     /// Deletes a blob; one that is not there is gone, too.
@@ -251,6 +262,12 @@ impl Bucket {
 /// Whether an error says that a range lies behind the end of its object.
 pub(crate) fn is_out_of_range(error: &object_store::Error) -> bool {
     refused(error) == Some(StatusCode::RANGE_NOT_SATISFIABLE)
+}
+
+/// Whether the answer came and broke off.
+fn is_broken_off(error: &object_store::Error) -> bool {
+    let of_http = error::find::<HttpError>(error);
+    of_http.is_some_and(|error| error.kind() == HttpErrorKind::Interrupted)
 }
 
 /// Whether an error says that there is no such object.

@@ -127,7 +127,8 @@ async fn requests_that_a_store_fails_are_made_again() {
         let bytes = bytes(length);
         if length > 1_000 {
             // Of the beginning of the parts and of their end.
-            proxy.plan(&Method::POST, [ERRS, Fault::LostAnswer]);
+            let begin = [ERRS, Fault::LostAnswer, Fault::Cut(10)];
+            proxy.plan(&Method::POST, begin);
         }
         proxy.plan(&Method::PUT, [ERRS, Fault::LostAnswer]);
         let blob = put(&blobs, &bytes).await.expect("a commit");
