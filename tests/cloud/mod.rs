@@ -2,6 +2,7 @@
 
 mod deployments;
 mod kept;
+mod metrics;
 mod migrate;
 mod one;
 mod outages;

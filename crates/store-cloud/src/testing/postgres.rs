@@ -191,6 +191,14 @@ impl PostgresServer {
         done.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
+    /// Executes statements in a database, as far as it lets them; whether it did.
+    ///
+    /// # Panics
+    /// If it cannot be reached.
+    pub async fn try_execute(&self, database: &str, sql: &str) -> bool {
+        self.client(database).await.batch_execute(sql).await.is_ok()
+    }
+
     /// The rows of a query, each value as text; one that is NULL is empty.
     ///
     /// # Panics
