@@ -8,7 +8,9 @@ mod animation;
 mod audio;
 mod audio_join;
 mod batch;
+mod box_pictures;
 mod boxes;
+mod camera;
 mod canvas;
 mod channel;
 mod class;
@@ -24,6 +26,7 @@ mod json_strings;
 mod keyframes;
 mod latent;
 mod layers;
+mod list_item;
 mod load;
 mod logic;
 mod mask;
@@ -247,9 +250,12 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(SaveWEBM),
     ];
     all.extend(class::classes(&[
+        box_pictures::CLASSES,
+        camera::CLASSES,
         color_space::CLASSES,
         keyframes::CLASSES,
         layers::CLASSES,
+        list_item::CLASSES,
         shader::CLASSES,
     ]));
     all.extend(class::classes(&video::CLASSES));

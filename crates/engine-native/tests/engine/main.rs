@@ -23,6 +23,7 @@ mod layers;
 mod mapping;
 mod overdue;
 mod painter;
+mod prepared;
 mod recorded;
 mod saved;
 mod shaders;

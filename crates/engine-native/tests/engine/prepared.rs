@@ -1,0 +1,80 @@
+//! Boxes of pictures, cameras and items of lists: the recorded cases, and what was not recorded.
+
+use serde_json::{Value as Json, json};
+
+use crate::bench::{Bench, CONFIG};
+use crate::latest::{self, every_case_is_equal, of_node, shown};
+
+#[tokio::test]
+async fn parts_in_boxes_are_those_of_the_real_one() {
+    every_case_is_equal("box_pictures.json", 50).await;
+}
+
+#[tokio::test]
+async fn cameras_stand_where_the_real_one_puts_them() {
+    every_case_is_equal("camera.json", 14).await;
+}
+
+#[tokio::test]
+async fn a_label_of_a_box_is_refused_because_no_letters_are_drawn() {
+    let boxes = json!([{"x": 1, "y": 1, "width": 5, "height": 5, "label": "cat"}]);
+    let told = Bench::with(CONFIG, vec![shown()])
+        .run(&json!({
+            "1": {"class_type": "DrawBBoxes", "inputs": {"bboxes": {"__value__": boxes}}},
+            "2": {"class_type": "Shown", "inputs": {"value": ["1", 0]}},
+        }))
+        .await;
+    let error = format!("{:?}", told.result.expect_err("it has a label"));
+    assert!(error.contains("a ComfyUI worker"), "{error}");
+}
+
+#[tokio::test]
+async fn an_item_of_a_list_or_of_one_value_that_is_a_list() {
+    let bench = Bench::with(CONFIG, vec![shown()]);
+    let item = async |index: i64, source: Json| {
+        let told = bench
+            .run(&json!({
+                "a": {"class_type": "PrimitiveInt", "inputs": {"value": 5}},
+                "b": {"class_type": "PrimitiveInt", "inputs": {"value": 7}},
+                "list": {"class_type": "CreateList", "inputs": {"inputs.input0": ["a", 0], "inputs.input1": ["b", 0]}},
+                "one": {"class_type": "CreateList", "inputs": {"inputs.input0": ["boxes", 1]}},
+                "boxes": {"class_type": "CreateBoundingBoxes", "inputs": {
+                    "width": 64, "height": 64,
+                    "editor_state": {"__value__": [{"x": 1, "y": 2, "width": 3, "height": 4}]},
+                }},
+                "item": {"class_type": "GetItemFromList", "inputs": {"list": source, "index": index}},
+                "shown": {"class_type": "Shown", "inputs": {"value": ["item", 0]}},
+            }))
+            .await;
+        match &told.result {
+            Ok(()) => of_node(&told.events, "shown")[0].clone(),
+            Err(error) => json!(format!("{error:?}")),
+        }
+    };
+    assert_eq!(item(0, json!(["list", 0])).await, "INT 5");
+    assert_eq!(item(-1, json!(["list", 0])).await, "INT 7");
+    let beyond = item(2, json!(["list", 0])).await;
+    assert!(
+        beyond
+            .as_str()
+            .unwrap()
+            .contains("no item 2 in a list of 2"),
+        "{beyond}"
+    );
+    let boxes = r#"[{"height":4,"width":3,"x":1,"y":2}]"#;
+    let first = item(0, json!(["boxes", 1])).await;
+    assert!(
+        latest::same(&first, &json!(format!("JSON {boxes}"))),
+        "{first}"
+    );
+    let first = item(0, json!(["one", 0])).await;
+    assert!(
+        latest::same(&first, &json!(format!("JSON [{boxes}]"))),
+        "{first}"
+    );
+    let picture = item(0, json!(["boxes", 0])).await;
+    assert!(
+        picture.as_str().unwrap().contains("ImageFromBatch"),
+        "{picture}"
+    );
+}
