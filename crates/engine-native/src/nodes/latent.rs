@@ -7,7 +7,9 @@ mod batch;
 mod composite;
 mod empty;
 mod file;
+mod frames;
 mod operation;
+mod space;
 
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ pub(super) fn classes() -> Vec<Arc<dyn Node>> {
         composite::CLASSES,
         operation::CLASSES,
         av::CLASSES,
+        frames::CLASSES,
+        space::CLASSES,
     ]));
     classes.push(Arc::new(SaveLatent));
     classes.push(Arc::new(LoadLatent));

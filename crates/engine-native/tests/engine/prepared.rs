@@ -1,4 +1,4 @@
-//! Boxes of pictures, cameras and items of lists: the recorded cases, and what was not recorded.
+//! Boxes, cameras, items of lists and latents of videos: the recorded cases, and what was not recorded.
 
 use serde_json::{Value as Json, json};
 
@@ -8,6 +8,11 @@ use crate::latest::{self, every_case_is_equal, of_node, shown};
 #[tokio::test]
 async fn parts_in_boxes_are_those_of_the_real_one() {
     every_case_is_equal("box_pictures.json", 50).await;
+}
+
+#[tokio::test]
+async fn latents_of_videos_are_split_and_merged_as_by_the_real_one() {
+    every_case_is_equal("frames.json", 32).await;
 }
 
 #[tokio::test]
@@ -26,6 +31,25 @@ async fn a_label_of_a_box_is_refused_because_no_letters_are_drawn() {
         .await;
     let error = format!("{:?}", told.result.expect_err("it has a label"));
     assert!(error.contains("a ComfyUI worker"), "{error}");
+}
+
+#[tokio::test]
+async fn a_latent_is_one_chunk_where_no_memory_of_a_model_counts() {
+    let latent = json!({"$latent": {"shape": [1, 16, 5, 2, 2], "seed": 8}});
+    let told = Bench::with(CONFIG, vec![latest::made(), shown()])
+        .run(&json!({
+            "0": {"class_type": "Made", "inputs": {"of": {"__value__": latent}}},
+            "1": {"class_type": "SeedVR2TemporalChunk", "inputs": {
+                "latent": ["0", 0], "temporal_overlap": 3, "chunking_mode": "auto",
+            }},
+            "2": {"class_type": "Shown", "inputs": {"value": ["1", 0]}},
+            "3": {"class_type": "Shown", "inputs": {"value": ["1", 1]}},
+        }))
+        .await
+        .expect_success();
+    let chunks = of_node(&told.events, "2");
+    assert_eq!(chunks.as_array().map(Vec::len), Some(1), "{chunks}");
+    assert_eq!(of_node(&told.events, "3"), json!(["INT 0"]));
 }
 
 #[tokio::test]

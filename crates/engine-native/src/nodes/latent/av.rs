@@ -71,6 +71,13 @@ fn concat(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, Node
     Ok(both.into())
 }
 
+impl AvLatent {
+    /// The latent of the video.
+    pub(super) fn video(&self) -> &Latent {
+        &self.video
+    }
+}
+
 impl From<AvLatent> for NodeOutput {
     fn from(both: AvLatent) -> Self {
         let size = both.video.size_bytes() + both.sound.size_bytes();
