@@ -35,6 +35,7 @@ mod media;
 mod noise;
 mod number;
 mod painter;
+mod prepare;
 mod primitive;
 mod quantize;
 mod regex;
@@ -256,6 +257,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         keyframes::CLASSES,
         layers::CLASSES,
         list_item::CLASSES,
+        prepare::CLASSES,
         shader::CLASSES,
     ]));
     all.extend(class::classes(&video::CLASSES));

@@ -13,6 +13,7 @@ use workflow_core::Socket;
 use crate::bench::{Bench, CONFIG};
 use crate::goldens;
 use crate::latents;
+use crate::prepared;
 use crate::toys::{Toy, toy};
 
 #[tokio::test]
@@ -151,6 +152,9 @@ pub(crate) fn same(found: &Json, expected: &Json) -> bool {
     }
     if let (Some(found), Some(expected)) = (text(found, "LATENT "), text(expected, "LATENT ")) {
         return latents::same(found, &expected);
+    }
+    if let Some(is_near) = prepared::near(found, expected) {
+        return is_near;
     }
     // Pictures tell their levels cut off and rounded: a recording has the rounded ones where a sine or the like leaves open what
     // lies a bit below a level.
@@ -323,9 +327,10 @@ fn told(value: &Value) -> Result<String, NodeError> {
             let (height, width, channels) = image.first().shape();
             let count = image.frames().len();
             format!(
-                "IMAGE [{count}, {height}, {width}, {channels}] {} ~{}",
+                "IMAGE [{count}, {height}, {width}, {channels}] {} ~{} @{}",
                 hash(image.frames()),
-                levels(image.frames(), 0.5)
+                levels(image.frames(), 0.5),
+                prepared::some_samples(image.frames())
             )
         }
         Value::Mask(mask) => {

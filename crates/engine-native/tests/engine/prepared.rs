@@ -1,5 +1,8 @@
-//! Boxes, cameras, items of lists and latents of videos: the recorded cases, and what was not recorded.
+//! Boxes and latents of videos, and pictures for particular models: the recorded cases, and what was not recorded.
 
+use std::sync::Arc;
+
+use engine_native::images::Frame;
 use serde_json::{Value as Json, json};
 
 use crate::bench::{Bench, CONFIG};
@@ -13,6 +16,11 @@ async fn parts_in_boxes_are_those_of_the_real_one() {
 #[tokio::test]
 async fn latents_of_videos_are_split_and_merged_as_by_the_real_one() {
     every_case_is_equal("frames.json", 32).await;
+}
+
+#[tokio::test]
+async fn pictures_for_models_are_those_of_the_real_one() {
+    every_case_is_equal("prepared.json", 50).await;
 }
 
 #[tokio::test]
@@ -101,4 +109,42 @@ async fn an_item_of_a_list_or_of_one_value_that_is_a_list() {
         picture.as_str().unwrap().contains("ImageFromBatch"),
         "{picture}"
     );
+}
+
+/// Some samples of a picture, for cases that roots and powers leave open.
+pub(crate) fn some_samples(frames: &[Arc<Frame>]) -> String {
+    let samples: Vec<f32> = frames
+        .iter()
+        .flat_map(|frame| frame.data())
+        .copied()
+        .collect();
+    let step = (samples.len() / 64).max(1) | 1;
+    json!(samples.iter().step_by(step).take(64).collect::<Vec<_>>()).to_string()
+}
+
+/// Whether pictures, given as `IMAGE [shape] levels ~levels @[samples]` are near the recorded ones.
+pub(crate) fn near(found: &Json, expected: &Json) -> Option<bool> {
+    let (found, expected) = (found.as_str()?, expected.as_str()?);
+    let numbers = |json: &Json| -> Vec<f64> {
+        json.as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Json::as_f64)
+            .collect()
+    };
+    let are_near = |found: &Json, expected: &Json, off: f64| {
+        let (found, expected) = (numbers(found), numbers(expected));
+        let is_near = |(found, expected): (&f64, &f64)| {
+            (found - expected).abs() <= off * expected.abs().max(1.0)
+        };
+        found.len() == expected.len() && found.iter().zip(&expected).all(is_near)
+    };
+    let read = |text: &str| serde_json::from_str::<Json>(text).unwrap();
+    if let Some(expected) = expected.strip_prefix("NEAR IMAGE ") {
+        let (shape, samples) = expected.split_once("] ")?;
+        let (own, told) = found.strip_prefix("IMAGE ")?.split_once("] ")?;
+        let (_, own_samples) = told.split_once('@')?;
+        return Some(shape == own && are_near(&read(own_samples), &read(samples), 1e-4));
+    }
+    None
 }

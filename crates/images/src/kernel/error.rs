@@ -55,6 +55,9 @@ pub enum KernelError {
         /// Channels that are there.
         found: usize,
     },
+    /// A mask shows no part of its picture.
+    #[error("the mask shows nothing of the picture; use one that has a lighter part")]
+    NothingShown,
     /// Two pictures must agree in their channels.
     #[error("the two pictures have {0} and {1} channels; bring them to the same number")]
     ChannelMismatch(usize, usize),
