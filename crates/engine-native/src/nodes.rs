@@ -54,6 +54,7 @@ mod strings;
 mod subject;
 mod text;
 mod tiles;
+mod tracks;
 mod transform;
 mod vector;
 mod video;
@@ -116,6 +117,7 @@ pub use strings::{
 };
 pub use subject::ImageCropToMask;
 pub use tiles::{ImageCropV2, ImageMergeTileList, SplitImageToTileList};
+pub use tracks::Tracks;
 pub use transform::{ImageCrop, ImageFlip, ImageRotate};
 pub use vector::{SaveSVGNode, Svg};
 pub use video::{CreateVideo, GetVideoComponents, LoadVideo, SaveVideo, SaveWEBM, VideoSlice};
@@ -259,6 +261,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         list_item::CLASSES,
         prepare::CLASSES,
         shader::CLASSES,
+        tracks::CLASSES,
     ]));
     all.extend(class::classes(&video::CLASSES));
     all.extend(dataset::classes());

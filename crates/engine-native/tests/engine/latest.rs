@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use engine_native::define::{link, list_output, output, widget};
 use engine_native::images::{Frame, Image, Mask};
+use engine_native::nodes::Tracks;
 use engine_native::{Latent, Node, NodeError, NodeOutput, Slot, Sound, Value};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -242,6 +243,9 @@ pub(crate) fn of_recipe(json: &Json) -> Value {
     if let Some(recipe) = json.get("$latent") {
         return latents::made(recipe).into();
     }
+    if let Some(recipe) = json.get("$tracks") {
+        return prepared::tracks(recipe);
+    }
     if let Some(operation) = latents::operation(json) {
         return operation;
     }
@@ -346,6 +350,9 @@ fn told(value: &Value) -> Result<String, NodeError> {
         Value::Json(json) => format!("JSON {json}"),
         Value::Opaque(opaque) if opaque.get::<Latent>().is_some() => {
             latents::told(opaque.get().unwrap())
+        }
+        Value::Opaque(opaque) if opaque.get::<Tracks>().is_some() => {
+            prepared::told(opaque.get().unwrap())
         }
         Value::Opaque(opaque) => match opaque.get::<Sound>() {
             Some(sound) => {

@@ -1,9 +1,12 @@
-//! Boxes and latents of videos, and pictures for particular models: the recorded cases, and what was not recorded.
+//! Boxes, tracks and latents of videos, and pictures for particular models: the recorded cases, and what was not recorded.
 
 use std::sync::Arc;
 
 use engine_native::images::Frame;
-use serde_json::{Value as Json, json};
+use engine_native::nodes::{self, Tracks};
+use engine_native::{Inputs, NodeContext, Slot, Value};
+use serde_json::{Map, Value as Json, json};
+use sha2::{Digest, Sha256};
 
 use crate::bench::{Bench, CONFIG};
 use crate::latest::{self, every_case_is_equal, of_node, shown};
@@ -24,6 +27,11 @@ async fn pictures_for_models_are_those_of_the_real_one() {
 }
 
 #[tokio::test]
+async fn tracks_are_made_and_drawn_as_by_the_real_one() {
+    every_case_is_equal("tracks.json", 50).await;
+}
+
+#[tokio::test]
 async fn cameras_stand_where_the_real_one_puts_them() {
     every_case_is_equal("camera.json", 14).await;
 }
@@ -39,6 +47,36 @@ async fn a_label_of_a_box_is_refused_because_no_letters_are_drawn() {
         .await;
     let error = format!("{:?}", told.result.expect_err("it has a label"));
     assert!(error.contains("a ComfyUI worker"), "{error}");
+}
+
+#[tokio::test]
+async fn sizes_that_boxes_and_places_ask_for_are_bounded() {
+    let far = json!([{"x": 0, "y": 0, "width": 1e12, "height": 1e12}]);
+    let track = r#"[{"x": 0, "y": 0}, {"x": 1e30, "y": 0}]"#;
+    let bench = Bench::with(CONFIG, vec![shown()]);
+    for (graph, words) in [
+        (
+            json!({"1": {"class_type": "DrawBBoxes", "inputs": {"bboxes": {"__value__": far}}}}),
+            "more than one picture may hold",
+        ),
+        (
+            json!({
+                "0": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 2, "color": 0}},
+                "3": {"class_type": "WanMoveTracksFromCoords", "inputs": {"track_coords": track}},
+                "1": {"class_type": "WanMoveVisualizeTracks", "inputs": {
+                    "images": ["0", 0], "tracks": ["3", 0],
+                    "line_resolution": 24, "circle_size": 12, "opacity": 1.0, "line_width": 16,
+                }},
+            }),
+            "farther than 65536 pixels",
+        ),
+    ] {
+        let mut graph = graph;
+        graph["2"] = json!({"class_type": "Shown", "inputs": {"value": ["1", 0]}});
+        let told = bench.run(&graph).await;
+        let error = format!("{:?}", told.result.expect_err("it is far"));
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -111,6 +149,64 @@ async fn an_item_of_a_list_or_of_one_value_that_is_a_list() {
     );
 }
 
+/// What a class of tracks gives: `{"gen": {...}}` or `{"coords": {...}}` with its inputs.
+pub(crate) fn tracks(recipe: &Json) -> Value {
+    let (class, inputs) = match recipe.get("gen") {
+        Some(inputs) => ("GenerateTracks", inputs),
+        None => ("WanMoveTracksFromCoords", &recipe["coords"]),
+    };
+    let node = nodes::all().into_iter();
+    let node = { node }
+        .find(|node| node.definition().class == class)
+        .unwrap();
+    let inputs: &Map<String, Json> = inputs.as_object().unwrap();
+    let values = inputs.iter().map(|(name, value)| {
+        let name: &'static str = Box::leak(name.clone().into_boxed_str());
+        (name, latest::of_recipe(value))
+    });
+    let inputs = Inputs::new(node.definition(), values);
+    let output = node.run(inputs, &NodeContext::detached()).unwrap();
+    match output.slots.into_iter().next() {
+        Some(Slot::One(value)) => value,
+        _ => panic!("tracks"),
+    }
+}
+
+/// The shape of tracks, when they are seen, and some of their places.
+pub(crate) fn told(tracks: &Tracks) -> String {
+    let places: Vec<f32> = tracks.places.iter().flatten().flatten().copied().collect();
+    let visible: Vec<u8> = tracks
+        .visible
+        .iter()
+        .flatten()
+        .map(|seen| u8::from(*seen))
+        .collect();
+    let count = tracks.places.first().map_or(0, Vec::len);
+    let visible = match visible.len() {
+        0..400 => json!(visible),
+        _ => {
+            let digest = Sha256::digest(&visible);
+            json!(
+                digest[..8]
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect::<String>()
+            )
+        }
+    };
+    let near: Vec<f32> = places
+        .iter()
+        .step_by((places.len() / 48).max(1))
+        .take(48)
+        .copied()
+        .collect();
+    let shape = [tracks.places.len(), count, 2];
+    format!(
+        "TRACKS {}",
+        json!({"shape": shape, "visible": visible, "near": near})
+    )
+}
+
 /// Some samples of a picture, for cases that roots and powers leave open.
 pub(crate) fn some_samples(frames: &[Arc<Frame>]) -> String {
     let samples: Vec<f32> = frames
@@ -122,7 +218,7 @@ pub(crate) fn some_samples(frames: &[Arc<Frame>]) -> String {
     json!(samples.iter().step_by(step).take(64).collect::<Vec<_>>()).to_string()
 }
 
-/// Whether pictures, given as `IMAGE [shape] levels ~levels @[samples]` are near the recorded ones.
+/// Whether pictures, given as `IMAGE [shape] levels ~levels @[samples]`, and tracks are near the recorded ones.
 pub(crate) fn near(found: &Json, expected: &Json) -> Option<bool> {
     let (found, expected) = (found.as_str()?, expected.as_str()?);
     let numbers = |json: &Json| -> Vec<f64> {
@@ -146,5 +242,13 @@ pub(crate) fn near(found: &Json, expected: &Json) -> Option<bool> {
         let (_, own_samples) = told.split_once('@')?;
         return Some(shape == own && are_near(&read(own_samples), &read(samples), 1e-4));
     }
-    None
+    let (found, expected) = (
+        found.strip_prefix("TRACKS ")?,
+        expected.strip_prefix("TRACKS ")?,
+    );
+    let (found, expected) = (read(found), read(expected));
+    let are_alike = ["shape", "visible"]
+        .iter()
+        .all(|field| found[*field] == expected[*field]);
+    Some(are_alike && are_near(&found["near"], &expected["near"], 2e-5))
 }
