@@ -12,6 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -34,20 +36,42 @@ use super::{Application, ServerLimits, ServerStats, Shared};
 /// What a client of HTTP/2 sends first.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-pub(super) async fn run<A: Application>(
+/// Serves a connection to its end.
+///
+/// What it waits with lies on the heap in pieces of its own, so that a connection that waits for hours, as most do, holds nothing
+/// of how it began.
+pub(super) fn run<A: Application>(
+    stream: Stream,
+    peer: SocketAddr,
+    ticket: Ticket,
+    shared: Arc<Shared<A>>,
+) -> impl Future<Output = ()> + Send {
+    let begun = begin(stream, peer, ticket, shared).boxed();
+    async move {
+        let Some(serving) = begun.await else {
+            return;
+        };
+        if let Err(error) = serving.await {
+            // Clients break off for reasons of their own, many a second under attack.
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "connection broke off"
+            );
+        }
+    }
+}
+
+/// Learns what a connection speaks, and returns what serves it; `None` if it ended before.
+async fn begin<A: Application>(
     mut stream: Stream,
     peer: SocketAddr,
     ticket: Ticket,
     shared: Arc<Shared<A>>,
-) {
-    let Some(info) = stream.info(peer) else {
-        // Only a socket that is gone already has none.
-        return;
-    };
+) -> Option<BoxFuture<'static, hyper::Result<()>>> {
+    // Only a socket that is gone already has none.
+    let info = stream.info(peer)?;
     stream.tune(&shared.limits);
-    let Some((protocol, prefix)) = learn_protocol(&mut stream, &shared).await else {
-        return;
-    };
+    let (protocol, prefix) = learn_protocol(&mut stream, &shared).await?;
     let stats = Arc::clone(&shared.stats);
     let watch = match protocol {
         Protocol::Http1 => Watch::Heads(HeadWatch::new()),
@@ -61,18 +85,12 @@ pub(super) async fn run<A: Application>(
         info,
         peer: peer_use,
     });
-    let ended = match protocol {
-        // Each on the heap, so that a connection does not take the room of what it does not speak.
-        Protocol::Http1 => Box::pin(serve_http1(io, &served, &shared)).await,
-        Protocol::Http2 => Box::pin(serve_http2(io, &served, &shared)).await,
-    };
-    if let Err(error) = ended {
-        // Clients break off for reasons of their own, many a second under attack.
-        tracing::debug!(
-            error = &error as &dyn std::error::Error,
-            "connection broke off"
-        );
-    }
+    // Boxed to be handed on: what serves it would keep the room of its arguments.
+    let io = Box::new(io);
+    Some(match protocol {
+        Protocol::Http1 => serve_http1(io, served, shared).boxed(),
+        Protocol::Http2 => serve_http2(io, served, shared).boxed(),
+    })
 }
 
 enum Protocol {
@@ -114,28 +132,40 @@ async fn learn_protocol<A>(stream: &mut Stream, shared: &Shared<A>) -> Option<(P
     (!prefix.is_empty()).then(|| (protocol, prefix.freeze()))
 }
 
+/// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun. It is told to
+/// end when the server drains, and dropped when it is cut.
 async fn serve_http1<A: Application>(
-    io: ConnectionIo,
-    served: &Arc<Served>,
-    shared: &Arc<Shared<A>>,
+    io: Box<ConnectionIo>,
+    served: Arc<Served>,
+    shared: Arc<Shared<A>>,
 ) -> hyper::Result<()> {
     let limits = &shared.limits;
-    let service = service_fn(|request| answer(request, served, shared));
+    let service = service_fn(|request| answer(request, &served, &shared));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_read_timeout)
         .max_header_size(limits.max_header_bytes as usize)
         .max_buf_size(limits.buffer_bytes.max(limits.max_header_bytes as usize))
-        .serve_connection(TokioIo::new(io), service)
+        .serve_connection(TokioIo::new(*io), service)
         .with_upgrades();
-    let connection = Box::pin(connection);
-    drive(connection, |it| it.graceful_shutdown(), None, shared).await
+    let mut connection = Box::pin(connection);
+    tokio::select! {
+        biased;
+        ended = connection.as_mut() => return ended,
+        () = shared.drain.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = shared.cut.cancelled() => Ok(()),
+    }
 }
 
 async fn serve_http2<A: Application>(
-    io: ConnectionIo,
-    served: &Arc<Served>,
-    shared: &Arc<Shared<A>>,
+    io: Box<ConnectionIo>,
+    served: Arc<Served>,
+    shared: Arc<Shared<A>>,
 ) -> hyper::Result<()> {
     let limits = &shared.limits;
     let executor = Joined {
@@ -143,10 +173,10 @@ async fn serve_http2<A: Application>(
         cut: shared.cut.clone(),
         pace: limits.write_pace(),
         stats: Arc::clone(&shared.stats),
-        served: Arc::clone(served),
+        served: Arc::clone(&served),
     };
     let service = {
-        let (served, shared) = (Arc::clone(served), Arc::clone(shared));
+        let (served, shared) = (Arc::clone(&served), Arc::clone(&shared));
         // Streams are tasks of their own.
         service_fn(move |request| {
             let (served, shared) = (Arc::clone(&served), Arc::clone(&shared));
@@ -162,13 +192,13 @@ async fn serve_http2<A: Application>(
         .max_send_buf_size(limits.buffer_bytes)
         .keep_alive_interval(limits.h2_keep_alive)
         .keep_alive_timeout(limits.h2_keep_alive)
-        .serve_connection(TokioIo::new(io), service);
+        .serve_connection(TokioIo::new(*io), service);
     let connection = Box::pin(connection);
     let idle = Idle {
         activity: &served.activity,
         limits,
     };
-    drive(connection, |it| it.graceful_shutdown(), Some(idle), shared).await
+    drive(connection, |it| it.graceful_shutdown(), &idle, &shared).await
 }
 
 /// How a connection without requests is told from one at work.
@@ -177,14 +207,14 @@ struct Idle<'a> {
     limits: &'a ServerLimits,
 }
 
-/// Polls a connection to its end. It is told to end when the server leaves or drains or when it idles, and dropped when it is cut
+/// Polls a connection of HTTP/2 to its end. It is told to end when the server leaves or drains or when it idles, and dropped when it is cut
 /// or idles on after it was told: a client that does not say goodbye is not waited for.
 ///
 /// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun.
 async fn drive<C, A>(
     mut connection: Pin<Box<C>>,
     tell: impl Fn(Pin<&mut C>),
-    idle: Option<Idle<'_>>,
+    idle: &Idle<'_>,
     shared: &Shared<A>,
 ) -> hyper::Result<()>
 where
@@ -198,9 +228,9 @@ where
             // One at a time, since a cut drains first and each is looked at whenever a connection moves.
             () = shared.drain.cancelled(), if !told => {}
             () = shared.cut.cancelled(), if told => return Ok(()),
-            () = leaves(idle.as_ref(), &shared.leaving), if !told => {}
-            () = abandoned(idle.as_ref()) => return Ok(()),
-            () = ceases(idle.as_ref(), told) => {
+            () = leaves(idle, &shared.leaving), if !told => {}
+            () = abandoned(idle) => return Ok(()),
+            () = ceases(idle, told) => {
                 if told {
                     return Ok(());
                 }
@@ -211,29 +241,20 @@ where
     }
 }
 
-/// Ends when the server leaves and the connection had a request: one that has had none could not be used otherwise. Never without
-/// an idle time, since HTTP/1 says it in its answers.
-async fn leaves(idle: Option<&Idle<'_>>, leaving: &Leaving) {
-    let Some(Idle { activity, .. }) = idle else {
-        return std::future::pending().await;
-    };
+/// Ends when the server leaves and the connection had a request: one that has had none could not be used otherwise. HTTP/1 says it in
+/// its answers.
+async fn leaves(idle: &Idle<'_>, leaving: &Leaving) {
     leaving.begun().await;
-    poll_fn(|cx| activity.poll_asked(cx)).await;
+    poll_fn(|cx| idle.activity.poll_asked(cx)).await;
 }
 
-/// Ends when a response was abandoned to its client; never without an idle time.
-async fn abandoned(idle: Option<&Idle<'_>>) {
-    match idle {
-        Some(idle) => poll_fn(|cx| idle.activity.poll_abandoned(cx)).await,
-        None => std::future::pending().await,
-    }
+/// Ends when a response was abandoned to its client.
+async fn abandoned(idle: &Idle<'_>) {
+    poll_fn(|cx| idle.activity.poll_abandoned(cx)).await;
 }
 
-/// Ends when no request was open or began for a whole span of the idle time; never without one.
-async fn ceases(idle: Option<&Idle<'_>>, told: bool) {
-    let Some(Idle { activity, limits }) = idle else {
-        return std::future::pending().await;
-    };
+/// Ends when no request was open or began for a whole span of the idle time.
+async fn ceases(Idle { activity, limits }: &Idle<'_>, told: bool) {
     let mut seen = u64::MAX;
     loop {
         let total = activity.total.load(Ordering::Relaxed);
@@ -285,5 +306,43 @@ where
         };
         let cut = self.cut.clone();
         self.tasks.spawn(cut.run_until_cancelled_owned(stream));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+
+    use super::super::{ConnectionInfo, Incoming, Refusal};
+    use super::*;
+    use crate::body::Body;
+
+    struct Quiet;
+
+    impl Application for Quiet {
+        async fn call(&self, _: Request<Incoming>, _: ConnectionInfo) -> Response<Body> {
+            Response::default()
+        }
+
+        fn refuse(&self, _: Refusal, _: &str) -> Response<Body> {
+            Response::default()
+        }
+    }
+
+    /// There are thousands of them, most of which wait.
+    #[test]
+    fn a_connection_holds_little_of_its_own() {
+        type Begin<F> = fn(Stream, SocketAddr, Ticket, Arc<Shared<Quiet>>) -> F;
+        fn bytes_of<F>(_: Begin<F>) -> usize {
+            size_of::<F>()
+        }
+        let bytes = bytes_of(run::<Quiet>);
+        assert!(bytes <= 64, "its task has {bytes} bytes");
+        type Serve<F> = fn(Box<ConnectionIo>, Arc<Served>, Arc<Shared<Quiet>>) -> F;
+        fn bytes_served<F>(_: Serve<F>) -> usize {
+            size_of::<F>()
+        }
+        let bytes = bytes_served(serve_http1::<Quiet>);
+        assert!(bytes <= 192, "what serves HTTP/1 has {bytes} bytes");
     }
 }
