@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// Sends a request over a connection of its own, and over another one if that closed before a byte of it was written.
-    async fn exchange(&self, message: Message) -> Result<Response<Body>, FetchError> {
+    async fn exchange(&self, message: Box<Message>) -> Result<Response<Body>, FetchError> {
         match http1::exchange(message).await {
             Ok(answer) => Ok(answer),
             Err(Unanswered::Failed(error)) => Err(error),

@@ -71,17 +71,18 @@ impl From<FetchError> for Unanswered {
 }
 
 impl Message {
-    pub(super) fn new(request: Request<Body>, lease: Lease) -> Self {
+    /// On the heap, since it is handed on from one hand to the next.
+    pub(super) fn new(request: Request<Body>, lease: Lease) -> Box<Self> {
         let announced = announced(&request);
         let head = head::written(&request, || lease.host(), announced);
-        Self {
+        Box::new(Self {
             lease,
             pieces: VecDeque::from([Bytes::from(head)]),
             announced,
             is_head: *request.method() == Method::HEAD,
             is_begun: false,
             body: Some(request.into_body()),
-        }
+        })
     }
 
     /// Where it goes.
@@ -90,8 +91,9 @@ impl Message {
     }
 
     /// The same over another connection to the same host; it must not have been begun.
-    pub(super) fn over(self, lease: Lease) -> Self {
-        Self { lease, ..self }
+    pub(super) fn over(mut self: Box<Self>, lease: Lease) -> Box<Self> {
+        self.lease = lease;
+        self
     }
 
     /// Adds bytes of the body. More than were announced would be read as another request.
@@ -133,12 +135,12 @@ fn misannounced() -> FetchError {
 }
 
 /// Sends a request, and returns the head of its answer with the body still to be read.
-pub(super) async fn exchange(mut message: Message) -> Result<Response<Body>, Unanswered> {
+pub(super) async fn exchange(mut message: Box<Message>) -> Result<Response<Body>, Unanswered> {
     let mut received = BytesMut::new();
     let sent = send(&mut message, &mut received).await?;
     let sent = match sent {
         Sent::Refused(error) if !message.is_begun && message.lease.stream.fails_whole() => {
-            return Err(Unanswered::Unsent(Box::new(message), error));
+            return Err(Unanswered::Unsent(message, error));
         }
         sent @ (Sent::Whole | Sent::Partly | Sent::Refused(_)) => sent,
     };
