@@ -294,10 +294,13 @@ impl Api for Inner {
         let request = RequestId(asked.context.request_id);
         let dialect = self.dialect(asked.head.uri.path());
         // On the heap, and gone before a call waits: what it takes to begin one is many times what it takes to wait.
-        match Box::pin(self.begin(asked, note)).await? {
-            Begun::Answered(response) => Ok(response),
-            Begun::Waits(call) => {
-                let (response, bucket) = call.answer(&self.service, request, dialect).await;
+        match Box::pin(self.begin(asked, note)).await {
+            Err(error) => Err(error),
+            Ok(Begun::Answered(response)) => Ok(response),
+            Ok(Begun::Waits(call)) => {
+                // Boxed: otherwise this future has room for it beside what began it.
+                let waiting = Box::pin(call.answer(&self.service, request, dialect));
+                let (response, bucket) = waiting.await;
                 note.bucket = bucket;
                 Ok(response)
             }

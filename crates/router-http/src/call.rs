@@ -115,28 +115,43 @@ fn respond(answered: Answered, request: RequestId, dialect: Dialect) -> Response
 
 impl Begun {
     /// Waits for the answer; an error among the answers comes with its bucket.
-    pub(crate) async fn answer(
+    ///
+    /// While it waits it holds what waiting needs, and neither its arguments nor what comes after.
+    pub(crate) fn answer<'a>(
         self,
-        service: &RouterService,
+        service: &'a RouterService,
         request: RequestId,
         dialect: Dialect,
-    ) -> (Response<Body>, Option<Bucket>) {
-        let detach = detach(self.executions);
-        let answered = self.waiter.wait(self.execution, detach).await;
-        let bucket = answered.result.as_ref().err().map(RouterError::bucket);
-        let (charge_cents, is_admitted) = (answered.charge_cents, answered.is_admitted);
-        let mut response = respond(answered, request, dialect);
-        if let Some((account, cap)) = self.committed.filter(|_| is_admitted) {
-            tell_spend(
-                response.headers_mut(),
-                service,
-                (&account, cap),
-                charge_cents,
-            )
-            .await;
+    ) -> impl Future<Output = (Response<Body>, Option<Bucket>)> + Send + use<'a> {
+        let Self {
+            execution,
+            waiter,
+            executions,
+            committed,
+        } = self;
+        let waiting = Box::pin(waiter.wait(execution, detach(executions)));
+        async move {
+            let told = told(waiting.await, request, dialect);
+            let (mut response, bucket, admitted) = told;
+            if let (Some((account, cap)), Some(charge_cents)) = (&committed, admitted) {
+                let fields = response.headers_mut();
+                let told = tell_spend(fields, service, (account, *cap), charge_cents);
+                Box::pin(told).await;
+            }
+            (response, bucket)
         }
-        (response, bucket)
     }
+}
+
+/// The response with its bucket, if it is an error; and of a call that was admitted what it was billed just now, if anything was.
+fn told(
+    answered: Answered,
+    request: RequestId,
+    dialect: Dialect,
+) -> (Response<Body>, Option<Bucket>, Option<Option<u64>>) {
+    let bucket = answered.result.as_ref().err().map(RouterError::bucket);
+    let admitted = answered.is_admitted.then_some(answered.charge_cents);
+    (respond(answered, request, dialect), bucket, admitted)
 }
 
 /// Tells an answer below `/v2` what its call cost, if that is settled, and what the account has committed under its cap.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use http::{Request, Response};
+use hyper_kit::{Body, ConnectionInfo};
 use router_core::Bucket;
 use serde_json::Value;
 
+use crate::RouterApi;
 use crate::routes::{ALIASES, ROUTES};
 
 fn document() -> Value {
@@ -108,4 +111,16 @@ fn path_parameters_and_catalog_fields_share_their_definitions() {
             components["schemas"]["RouterModelListEntry"]["properties"][field],
         );
     }
+}
+
+/// A call has this room for as long as it waits for its partner.
+#[test]
+fn a_request_takes_little_room() {
+    fn bytes_of<F: Future<Output = Response<Body>>>(
+        _: impl Fn(&'static RouterApi, Request<Body>, ConnectionInfo) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+    let bytes = bytes_of(|api, request, connection| api.handle(request, connection));
+    assert!(bytes <= 768, "it has {bytes} bytes");
 }

@@ -4,6 +4,7 @@
 //! it, and nobody hears of its end before that is durable.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,16 +73,21 @@ pub(super) fn run(
 
 /// Asks the partner and settles what comes of it. From here on nothing stops it.
 pub(super) async fn carry_out(router: &Inner, dispatch: Box<Dispatch>, body: Bytes) {
-    let working = AssertUnwindSafe(work(router, &dispatch, body)).catch_unwind();
-    let settlement = while_owned(&dispatch, working).await;
+    let settlement = {
+        let working = work(router, &dispatch, body);
+        let working = pin!(AssertUnwindSafe(working).catch_unwind());
+        while_owned(&dispatch, working).await
+    };
     let settlement = settlement.map(|worked| worked.unwrap_or_else(|_| Settlement::broken()));
     finish(router, dispatch, settlement).boxed().await;
 }
 
 /// Does the work on a generation for as long as it is this router's; `None` if another process took it over.
+///
+/// The work is pinned where it is: moved in here it would take its room twice for as long as the partner works.
 pub(super) async fn while_owned<T>(
     dispatch: &Dispatch,
-    work: impl Future<Output = T>,
+    work: impl Future<Output = T> + Unpin,
 ) -> Option<T> {
     tokio::select! {
         biased;
@@ -133,13 +139,24 @@ async fn work_alone(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlem
                 poll_after,
                 at: router.ports.timer.now(),
             };
-            let (running, model) = (&dispatch.registered.running, &dispatch.model);
-            note_accepted(router, (running, model), &accepted, task_id.as_deref()).await;
-            let ended = collect(router, running, model, &accepted).await;
-            Settlement::of(ended, held_cents).named(task_id)
+            // On the heap, since most calls are answered at once.
+            follow(router, dispatch, accepted, task_id).boxed().await
         }
         Err(failure) => Settlement::of(Err(failure), held_cents),
     }
+}
+
+/// The work that a partner accepted, to its end.
+async fn follow(
+    router: &Inner,
+    dispatch: &Dispatch,
+    accepted: Acceptance,
+    task_id: Option<String>,
+) -> Settlement {
+    let (running, model) = (&dispatch.registered.running, &dispatch.model);
+    note_accepted(router, (running, model), &accepted, task_id.as_deref()).await;
+    let ended = collect(router, running, model, &accepted).await;
+    Settlement::of(ended, dispatch.generation.hold_cents).named(task_id)
 }
 
 /// Makes the handle durable. If that fails the work goes on all the same: only a restart could not pick it up.

@@ -4,6 +4,7 @@
 //! one of them.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,8 +229,11 @@ fn leg_of(catalog: &Catalog, model: &Arc<Model>, serving: &Serving) -> Option<Le
 
 fn resume(router: Arc<Inner>, dispatch: Box<Dispatch>, accepted: Acceptance) -> Execution {
     Box::pin(async move {
-        let collecting = AssertUnwindSafe(collect(&router, &dispatch, &accepted)).catch_unwind();
-        let settlement = execution::while_owned(&dispatch, collecting).await;
+        let settlement = {
+            let collecting = collect(&router, &dispatch, &accepted);
+            let collecting = pin!(AssertUnwindSafe(collecting).catch_unwind());
+            execution::while_owned(&dispatch, collecting).await
+        };
         let settlement = settlement.map(|ended| ended.unwrap_or_else(|_| Settlement::broken()));
         execution::finish(&router, dispatch, settlement).await;
     })

@@ -12,3 +12,18 @@ mod restart;
 mod serving;
 mod streams;
 mod world;
+
+use bytes::Bytes;
+
+use super::execution::{Dispatch, carry_out};
+use crate::router::Inner;
+
+/// A call has this room for as long as its partner works.
+#[test]
+fn what_waits_for_a_partner_takes_little_room() {
+    fn bytes_of<F>(_: fn(&'static Inner, Box<Dispatch>, Bytes) -> F) -> usize {
+        size_of::<F>()
+    }
+    let bytes = bytes_of(carry_out);
+    assert!(bytes <= 512, "it has {bytes} bytes");
+}
