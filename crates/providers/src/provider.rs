@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Uri};
 use jiff::civil::Date;
 use router_core::{
@@ -221,6 +222,36 @@ impl PartnerModel {
         failure
     }
 
+    /// Begins to send a submission. What comes of it is waited for without the submission, and without what it was made into.
+    fn begin_submission(
+        &self,
+        mut submission: Submission,
+    ) -> Result<BoxFuture<'_, Result<Submitted, Failure>>, Failure> {
+        let generation = submission.generation;
+        let contact = submission.contact.clone();
+        let stream = self.dialect.events.as_ref().zip(submission.stream.take());
+        let events = stream.as_ref().map(|(events, _)| *events);
+        let mut outgoing = self.submission(submission, events)?;
+        let chosen = self.egress.keys.choose(random, Instant::now());
+        let chosen = chosen.map_err(not_admitted)?;
+        outgoing.key = chosen.number;
+        if let Some((events, sink)) = stream {
+            let streaming = async move {
+                let told = (sink, &contact);
+                self.stream(outgoing, events, told, (generation, chosen))
+                    .await
+            };
+            return Ok(streaming.boxed());
+        }
+        let sending = self.send(outgoing).map(move |result| {
+            if let Ok(reply) = &result {
+                contact.answered(reply.status);
+            }
+            self.finish_submission(result, (generation, &chosen))
+        });
+        Ok(sending.boxed())
+    }
+
     /// Reads what came of a submission, and counts it for the key.
     fn finish_submission(
         &self,
@@ -362,25 +393,8 @@ enum Look {
 
 #[async_trait]
 impl Provider for PartnerModel {
-    async fn submit(&self, mut submission: Submission) -> Result<Submitted, Failure> {
-        let generation = submission.generation;
-        let contact = submission.contact.clone();
-        let stream = self.dialect.events.as_ref().zip(submission.stream.take());
-        let events = stream.as_ref().map(|(events, _)| *events);
-        let mut outgoing = self.submission(submission, events)?;
-        let chosen = self.egress.keys.choose(random, Instant::now());
-        let chosen = chosen.map_err(not_admitted)?;
-        outgoing.key = chosen.number;
-        if let Some((events, sink)) = stream {
-            // On the heap, since most calls have no stream.
-            let streaming = self.stream(outgoing, events, (sink, &contact), (generation, chosen));
-            return streaming.boxed().await;
-        }
-        let result = self.send(outgoing).await;
-        if let Ok(reply) = &result {
-            contact.answered(reply.status);
-        }
-        self.finish_submission(result, (generation, &chosen))
+    async fn submit(&self, submission: Submission) -> Result<Submitted, Failure> {
+        self.begin_submission(submission)?.await
     }
 
     async fn collect(&self, handle: &Handle, contact: &Contact) -> Result<Collected, Failure> {
