@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use accounts::AccountId;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::Either;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use hyper_kit::{
@@ -213,7 +214,9 @@ impl Api for Inner {
         let service = &self.service;
         let Some(target) = target else {
             let older = self.older(head.uri.path()).ok_or(ApiError::NoRoute)?;
-            let page = v1::fallback(service, older, head, context.now).await;
+            let page = v1::fallback(service, older, head, context.now)
+                .boxed()
+                .await;
             let failed =
                 |error: v1::errors::ApiError| error.into_response(false, context.request_id);
             return Ok(page.unwrap_or_else(failed));
@@ -232,7 +235,8 @@ impl Api for Inner {
                 now: context.now,
                 request_id: context.request_id,
             };
-            return Ok(v1::answer(operation, asked, body, account).await);
+            // On the heap by itself, since it is larger than all else here.
+            return Ok(v1::answer(operation, asked, body, account).boxed().await);
         }
         let config = &service.config;
         let open = service.identity.is_open();

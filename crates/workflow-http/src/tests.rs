@@ -9,4 +9,5 @@ mod jobs;
 mod many;
 mod older;
 mod requests;
+mod room;
 mod uploads;

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use accounts::Scope;
 use asset_store::FileNames;
+use futures_util::FutureExt;
 use http::{Method, Response};
 use hyper_kit::{Body, Sockets};
 use identity::WebSessions;
@@ -311,7 +312,8 @@ async fn dispatch(
     body: Body,
 ) -> Result<Response<Body>, ApiError> {
     match operation {
-        O::Submit => prompt::submit(call, body).await,
+        // On the heap by itself: it is many times as large as the others.
+        O::Submit => prompt::submit(call, body).boxed().await,
         O::GetQueueInfo => queue::info(call).await,
         O::GetJobStatus => jobs::status(call).await,
         O::ListJobs => jobs::list(call).await,
