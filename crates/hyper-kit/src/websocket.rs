@@ -120,6 +120,8 @@ impl Sockets {
         let (upgrade, response) = handshake::answer(request)?;
         let open = Open::one_more(&self.open);
         let (limits, drain) = (self.limits, self.drain.clone());
+        // Boxed: each async function that takes it by value would store it once more.
+        let conversation = Box::new(conversation);
         self.tasks.spawn(async move {
             let _open = open;
             // The client may leave before its connection is handed over.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use accounts::{AccountId, Principal, Scope};
+use futures_util::FutureExt;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper_kit::SocketLimits;
@@ -120,7 +121,9 @@ impl StreamCredential {
             value.set_sensitive(true);
             headers.append(name.clone(), value);
         }
-        match verify(&self.identity, sessions, token, &headers, now).await {
+        // On the heap for as long as it is asked: a stream waits for hours, and is asked about in moments.
+        let verified = verify(&self.identity, sessions, token, &headers, now);
+        match verified.boxed().await {
             Ok(principal) => {
                 principal.account == self.account && principal.scopes.allow(self.scope)
             }

@@ -28,10 +28,10 @@ enum End {
     Close(CloseCode),
 }
 
-/// Speaks until either side ends it.
+/// Speaks until either side ends it. The conversation is over before the goodbye is said.
 pub(super) async fn run<C: Conversation>(
     upgraded: Upgraded,
-    conversation: C,
+    conversation: Box<C>,
     limits: &SocketLimits,
     drain: &CancellationToken,
 ) {
@@ -52,7 +52,7 @@ pub(super) async fn run<C: Conversation>(
 
 async fn converse<C: Conversation>(
     stream: &mut Stream,
-    mut conversation: C,
+    mut conversation: Box<C>,
     limits: &SocketLimits,
     drain: &CancellationToken,
 ) -> End {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +32,8 @@ struct Server {
     drain: CancellationToken,
     /// Rung when it is asked whether a client of `/undecided` may stay.
     undecided: Arc<Notify>,
+    /// Set when its conversation is over.
+    over: Arc<AtomicBool>,
 }
 
 /// `/parrot` says what it hears, `/torrent` never stops talking, `/hello` says one thing and ends, `/stranger` may stay for one ping, and
@@ -38,6 +41,8 @@ struct Server {
 struct Situations {
     sockets: Sockets,
     undecided: Arc<Notify>,
+    /// Set when its conversation is over.
+    over: Arc<AtomicBool>,
 }
 
 /// Hears on one end and speaks on the other.
@@ -54,8 +59,14 @@ struct Stranger {
     pings: u32,
 }
 
-/// Tells when it is asked whether its client may stay.
-struct Undecided(Arc<Notify>);
+/// Tells when it is asked whether its client may stay, and when it is over.
+struct Undecided(Arc<Notify>, Arc<AtomicBool>);
+
+impl Drop for Undecided {
+    fn drop(&mut self) {
+        self.1.store(true, Ordering::Relaxed);
+    }
+}
 
 impl Conversation for Undecided {
     async fn next(&mut self) -> Option<Outgoing> {
@@ -133,7 +144,8 @@ impl Application for Situations {
             "/torrent" => self.sockets.accept(&head, Torrent),
             "/stranger" => self.sockets.accept(&head, Stranger { pings: 0 }),
             "/undecided" => {
-                let undecided = Undecided(Arc::clone(&self.undecided));
+                let (asked, over) = (Arc::clone(&self.undecided), Arc::clone(&self.over));
+                let undecided = Undecided(asked, over);
                 self.sockets.accept(&head, undecided)
             }
             _ => {
@@ -161,9 +173,11 @@ async fn start(socket_limits: SocketLimits, limits: ServerLimits) -> Server {
     let drain = CancellationToken::new();
     let sockets = Sockets::new(socket_limits, drain.clone());
     let undecided = Arc::new(Notify::new());
+    let over = Arc::new(AtomicBool::new(false));
     let application = Situations {
         sockets: sockets.clone(),
         undecided: Arc::clone(&undecided),
+        over: Arc::clone(&over),
     };
     let stats = Arc::new(ServerStats::default());
     let shutdown = drain.clone().cancelled_owned();
@@ -173,6 +187,7 @@ async fn start(socket_limits: SocketLimits, limits: ServerLimits) -> Server {
         sockets,
         drain,
         undecided,
+        over,
     }
 }
 
@@ -406,4 +421,6 @@ async fn a_drain_does_not_wait_until_it_is_known_who_may_stay() {
     asked.expect("it is asked");
     server.drain.cancel();
     assert_eq!(close_code(next(&mut socket).await), Some(CloseCode::Away));
+    // What the conversation held is free before the client answers.
+    assert!(server.over.load(Ordering::Relaxed));
 }

@@ -10,11 +10,11 @@ use crate::WorkflowService;
 /// The version of the older server whose clients are served.
 const SPOKEN_VERSION: &str = "0.3.64";
 
-/// What clients may count on. Only what is offered is advertised.
-pub(super) fn flags(service: &WorkflowService) -> Value {
+/// What clients may count on. Only what is offered is advertised. `upload_bytes` is the largest upload.
+pub(super) fn flags(upload_bytes: u64) -> Value {
     json!({
         "supports_preview_metadata": true,
-        "max_upload_size": upload::UPLOAD_BYTES.min(service.config.upload_bytes),
+        "max_upload_size": upload::UPLOAD_BYTES.min(upload_bytes),
         // Partner nodes are paid by the account that runs them, so the page asks for no account elsewhere.
         "partner_run_gate_enabled": false,
     })
@@ -41,7 +41,7 @@ pub(super) fn public(
 }
 
 fn features(service: &WorkflowService) -> Response<Body> {
-    reply::ok(&flags(service))
+    reply::ok(&flags(service.config.upload_bytes))
 }
 
 /// Of the machine only its memory is told, which is all that the page shows: it may serve strangers.

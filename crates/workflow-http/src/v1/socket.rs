@@ -50,7 +50,7 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         log: Feed::new(&call.v1.log_readers, call, &sid),
         sid: Some(sid),
         snapshot: None,
-        flags: about::flags(service),
+        upload_bytes: service.config.upload_bytes,
         greeted: false,
         to_say: VecDeque::new(),
         credential,
@@ -73,7 +73,8 @@ struct Heard {
     sid: Option<String>,
     /// What runs told so far, until the rows that belong to it are read.
     snapshot: Option<Vec<(JobId, RunReport)>>,
-    flags: Value,
+    /// The largest upload, as the flags tell it: most sockets never ask for them.
+    upload_bytes: u64,
     /// Whether the client said its first word.
     greeted: bool,
     /// Made and not yet taken: the messages of one piece of news.
@@ -170,7 +171,8 @@ impl Conversation for Heard {
             .and_then(|data| data.get("supports_preview_metadata"));
         self.projector
             .set_metadata(wants == Some(&Value::Bool(true)));
-        let answer = json!({"type": "feature_flags", "data": self.flags});
+        let flags = about::flags(self.upload_bytes);
+        let answer = json!({"type": "feature_flags", "data": flags});
         self.to_say
             .push_back(Outgoing::Text(answer.to_string().into()));
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use accounts::{AccountId, Scope};
 use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, stream};
+use futures_util::{FutureExt, Stream, stream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Response, StatusCode};
 use hyper_kit::{Body, sse};
@@ -185,7 +185,8 @@ impl Teller {
         if status != JobStatus::Queued {
             return None;
         }
-        let view = self.jobs.get(&self.account, id, self.clock.now()).await;
-        view.ok().and_then(|view| view.queue_position)
+        // On the heap, since next to no stream comes here.
+        let view = self.jobs.get(&self.account, id, self.clock.now()).boxed();
+        view.await.ok().and_then(|view| view.queue_position)
     }
 }
