@@ -17,6 +17,8 @@ pub struct NodeContext {
     node: NodeId,
     run: Arc<RunValues>,
     host: Box<dyn Host>,
+    /// Inputs that are linked to outputs of lists.
+    from_lists: Vec<String>,
 }
 
 /// What is the same for all nodes of a run.
@@ -46,7 +48,17 @@ pub(crate) trait Host: Send + Sync {
 
 impl NodeContext {
     pub(crate) fn new(node: NodeId, run: Arc<RunValues>, host: Box<dyn Host>) -> Self {
-        Self { node, run, host }
+        let from_lists = Vec::new();
+        Self {
+            node,
+            run,
+            host,
+            from_lists,
+        }
+    }
+
+    pub(crate) fn with_lists(self, from_lists: Vec<String>) -> Self {
+        Self { from_lists, ..self }
     }
 
     /// A context outside any run, for calling a node by itself: nothing stops it, and what it reports and emits is dropped.
@@ -160,6 +172,13 @@ impl NodeContext {
     #[must_use]
     pub fn node(&self) -> &NodeId {
         &self.node
+    }
+
+    /// Whether an input is linked to an output of lists, as the class of that output says: a list that comes alone is told
+    /// from a list of one by nothing else. Told to classes that take lists.
+    #[must_use]
+    pub fn is_from_list(&self, input: &str) -> bool {
+        self.from_lists.iter().any(|name| name == input)
     }
 
     /// The job.

@@ -11,7 +11,7 @@ use crate::define::{
 };
 use crate::{Inputs, NodeContext, NodeError, NodeOutput, Value};
 use images::kernel::scale::{self, Crop, Method};
-use images::kernel::{KernelError, output_bytes, transform};
+use images::kernel::{KernelError, MAX_FRAME_SAMPLES, output_bytes, transform};
 use images::{Frame, Image};
 
 pub(super) const CLASSES: &[Class] = &[(crop_definition, crop), (draw_definition, draw)];
@@ -86,9 +86,10 @@ fn crop(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeEr
         _ => None,
     })?;
     let channels = image.first().channels();
-    // A part may be as large as its picture, and becomes one of the size that is asked for.
+    bounded(size, channels)?;
+    // A part may be as large as its picture, and becomes one of the size that is asked for, which black is put around.
     context.reserve(image.first().size_bytes() as u64)?;
-    let count = image.frames().len();
+    let count = image.frames().len() + usize::from(pads);
     context.reserve(output_bytes(count, size.1, size.0, channels))?;
     let mut crops = Vec::new();
     for (place, frame) in image.frames().iter().enumerate() {
@@ -182,6 +183,21 @@ fn part_or_upper_middle(part: Part, frame: &Frame) -> Option<Part> {
     let lower = (upper + side).min(height);
     let middle = [left, upper, right, lower];
     [part, middle].into_iter().find(has_pixels)
+}
+
+/// Refuses a size beyond one picture.
+fn bounded((width, height): (usize, usize), channels: usize) -> Result<(), NodeError> {
+    let samples = height.checked_mul(width);
+    let samples = samples.and_then(|pixels| pixels.checked_mul(channels));
+    if samples.is_none_or(|samples| samples > MAX_FRAME_SAMPLES) {
+        return Err(KernelError::TooLarge {
+            width,
+            height,
+            channels,
+        }
+        .into());
+    }
+    Ok(())
 }
 
 fn black((width, height): (usize, usize), channels: usize) -> Result<Arc<Frame>, NodeError> {
@@ -290,20 +306,10 @@ fn canvas(boxes: &[Fields], context: &NodeContext) -> Result<Image, NodeError> {
         let sides = edges.iter().map(|edges| edges[side].trunc());
         sides.reduce(f64::max).unwrap_or(SIDE) as usize
     };
-    let (width, height) = (most(2), most(3));
-    let is_too_large = height
-        .checked_mul(width)
-        .is_none_or(|pixels| pixels > images::kernel::MAX_FRAME_SAMPLES / 3);
-    if is_too_large {
-        return Err(KernelError::TooLarge {
-            width,
-            height,
-            channels: 3,
-        }
-        .into());
-    }
-    context.reserve(output_bytes(1, height, width, 3))?;
-    Ok(Image::new(vec![black((width, height), 3)?])?)
+    let size = (most(2), most(3));
+    bounded(size, 3)?;
+    context.reserve(output_bytes(1, size.1, size.0, 3))?;
+    Ok(Image::new(vec![black(size, 3)?])?)
 }
 
 /// The levels of 8 bits that a picture has where it is drawn on; what is beyond white or black comes round.
@@ -314,12 +320,22 @@ fn leveled(frame: &Frame) -> Frame {
     Frame::new(height, width, channels, samples)
 }
 
+/// The classes of the COCO data set. Only a label among them is written; any other is passed over.
+const WRITTEN_LABELS: &str = "\
+    person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,stop sign,\
+    parking meter,bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,backpack,umbrella,handbag,tie,\
+    suitcase,frisbee,skis,snowboard,sports ball,kite,baseball bat,baseball glove,skateboard,surfboard,\
+    tennis racket,bottle,wine glass,cup,fork,knife,spoon,bowl,banana,apple,sandwich,orange,broccoli,carrot,\
+    hot dog,pizza,donut,cake,chair,couch,potted plant,bed,dining table,toilet,tv,laptop,mouse,remote,keyboard,\
+    cell phone,microwave,oven,toaster,sink,refrigerator,book,clock,vase,scissors,teddy bear,hair drier,\
+    toothbrush";
+
 /// The columns and rows of a box's corners.
 fn corners(fields: &Fields) -> Result<Part, NodeError> {
     let label = fields.get("label").and_then(Json::as_str).unwrap_or("");
-    if !label.is_empty() {
+    if WRITTEN_LABELS.split(',').any(|written| written == label) {
         return Err(NodeError::value(format!(
-            "the label {label:?} of a box would be written in letters, which are not drawn here; run this node on a ComfyUI worker, or link boxes without labels"
+            "the label {label:?} of a box is a class of COCO, which is written in letters, and letters are not drawn here; run this node on a ComfyUI worker, or link boxes without such labels"
         )));
     }
     // Edges are single floats where they are drawn.

@@ -1,6 +1,6 @@
 //! One value of a list.
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use workflow_core::{HiddenInput, NodeDefinition};
 
 use super::class::Class;
@@ -39,26 +39,11 @@ fn item(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeEr
     };
     let mut values = inputs.list("list")?;
     // What came alone is no list of one but, perhaps, a list itself.
-    if values.len() == 1 && !comes_as_list(context) {
-        let one = values.swap_remove(0);
-        let items = match &one {
-            Value::Json(json) => json.as_array().cloned(),
-            Value::Image(_)
-            | Value::Mask(_)
-            | Value::Int(_)
-            | Value::Float(_)
-            | Value::String(_)
-            | Value::Boolean(_)
-            | Value::File(_)
-            | Value::Opaque(_)
-            | Value::Blocker(_) => None,
+    if values.len() == 1 && !context.is_from_list("list") {
+        let Value::Json(json) = values.swap_remove(0) else {
+            return Err(no_list());
         };
-        let items: Vec<Json> = items.ok_or_else(|| {
-            NodeError::new(
-                "TypeError",
-                "what is linked is one value and no list; link a list, or take a picture out of a batch with ImageFromBatch",
-            )
-        })?;
+        let items = json.as_array().ok_or_else(no_list)?;
         return Ok(Value::from_json(&items[place(index, items.len())?]).into());
     }
     let place = place(index, values.len())?;
@@ -77,16 +62,9 @@ fn place(index: i128, length: usize) -> Result<usize, NodeError> {
     })
 }
 
-/// Whether the linked output is one of lists, as far as the graph tells; what a node put there while it ran is one.
-fn comes_as_list(context: &NodeContext) -> bool {
-    let prompt = context.prompt();
-    let source = || {
-        let link = prompt.get(context.node().as_str())?["inputs"]["list"].as_array()?;
-        let class = prompt.get(link.first()?.as_str()?)?["class_type"].as_str()?;
-        let slot = usize::try_from(link.get(1)?.as_u64()?).ok()?;
-        let nodes = super::all().into_iter().map(|node| node.definition());
-        let definition = { nodes }.find(|definition| definition.class == class)?;
-        Some(definition.outputs.get(slot)?.is_list)
-    };
-    source().unwrap_or(true)
+fn no_list() -> NodeError {
+    NodeError::new(
+        "TypeError",
+        "what is linked is one value and no list; link a list, or take a picture out of a batch with ImageFromBatch",
+    )
 }

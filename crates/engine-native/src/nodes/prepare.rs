@@ -182,8 +182,8 @@ fn quadmask(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, No
     let mask = inputs.mask("mask")?;
     let radius = inputs.count("dilate_width")?;
     let (height, width, _) = mask.first().shape();
-    // The mask, and where it is grown.
-    let planes = if radius == 0 { 1 } else { 3 };
+    // Its levels and the result, and with a radius what is removed, before and after it grows between two steps.
+    let planes = if radius == 0 { 2 } else { 4 };
     context.reserve(output_bytes(mask.distinct(), height, width, planes))?;
     Ok(prepare::quadmask(mask, radius)?.into())
 }
@@ -276,11 +276,65 @@ fn prediction(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, 
         _ => None,
     })?;
     let (height, width, channels) = image.first().shape();
-    context.reserve(output_bytes(
-        image.distinct(),
-        height,
-        width,
-        channels.max(3),
-    ))?;
+    let planes = match prediction {
+        // The depths, and a picture of them.
+        Prediction::Depth => 1 + 3,
+        Prediction::Normals | Prediction::Albedo => channels,
+    };
+    context.reserve(output_bytes(image.distinct(), height, width, planes))?;
     Ok(prepare::predicted(image, prediction)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use images::Frame;
+
+    use super::*;
+    use crate::Value;
+
+    const SIDE: usize = 64;
+
+    /// Planes of one sample a pixel that a class reserves.
+    fn planes_of(class: &str, inputs: &[(&'static str, Value)]) -> usize {
+        let node = crate::nodes::all().into_iter();
+        let node = { node }.find(|node| node.definition().class == class);
+        let node = node.expect("it is one of ours");
+        let has_room = |planes: &usize| {
+            let inputs = Inputs::new(node.definition(), inputs.iter().cloned());
+            let context = NodeContext::of_budget(output_bytes(1, SIDE, SIDE, *planes));
+            node.run(inputs, &context).is_ok()
+        };
+        (0..32).find(has_room).expect("32 planes are enough")
+    }
+
+    #[test]
+    fn what_a_class_computes_with_is_reserved() {
+        let frame = |channels| vec![Arc::new(Frame::filled(SIDE, SIDE, channels, 0.5))];
+        let picture = || Value::from(Image::new(frame(3)).expect("one frame"));
+        let text = |word: &str| Value::from_json(&json!(word));
+        let number = |number: usize| Value::Int(number as i128);
+        let mask = Value::from(Mask::new(frame(1)).expect("one frame"));
+        for (radius, planes) in [(0, 2), (3, 4)] {
+            let inputs = [("mask", mask.clone()), ("dilate_width", number(radius))];
+            assert_eq!(planes_of("VOIDQuadmaskPreprocess", &inputs), planes);
+        }
+        for (word, planes) in [("depth", 1 + 3), ("normals", 3), ("albedo", 3)] {
+            let inputs = [("image", picture()), ("prediction", text(word))];
+            assert_eq!(planes_of("MarigoldV2PostProcess", &inputs), planes);
+        }
+        let boxes = json!({"x": 0, "y": 0, "width": 8, "height": 8});
+        for (word, planes) in [("stretch", 3 + 3), ("pad", 3 + 3 + 3)] {
+            let inputs = [
+                ("image", picture()),
+                ("bboxes", Value::from_json(&boxes)),
+                ("output_width", number(SIDE)),
+                ("output_height", number(SIDE)),
+                ("padding", number(0)),
+                ("keep_aspect", text(word)),
+            ];
+            assert_eq!(planes_of("CropByBBoxes", &inputs), planes);
+        }
+    }
 }

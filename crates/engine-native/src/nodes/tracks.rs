@@ -307,13 +307,19 @@ fn join(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeEr
         return Ok(inputs.value("tracks_1")?.into());
     }
     let second: &Tracks = inputs.opaque("tracks_2")?;
-    let lengths = |tracks: &Tracks| (tracks.places.len(), tracks.visible.len());
-    if lengths(first) != lengths(second) {
-        return Err(NodeError::value(format!(
-            "the tracks have {} and {} frames; use tracks, and masks of them, of one length",
-            first.places.len(),
-            second.places.len()
-        )));
+    for (what, one, other) in [
+        ("tracks", first.places.len(), second.places.len()),
+        (
+            "masks of the tracks",
+            first.visible.len(),
+            second.visible.len(),
+        ),
+    ] {
+        if one != other {
+            return Err(NodeError::value(format!(
+                "the {what} have {one} and {other} frames; use {what} of one length"
+            )));
+        }
     }
     let count = |tracks: &Tracks| tracks.places.first().map_or(0, Vec::len);
     reserve(first.places.len(), count(first) + count(second), context)?;

@@ -37,7 +37,7 @@ async fn cameras_stand_where_the_real_one_puts_them() {
 }
 
 #[tokio::test]
-async fn a_label_of_a_box_is_refused_because_no_letters_are_drawn() {
+async fn a_label_that_would_be_written_is_refused() {
     let boxes = json!([{"x": 1, "y": 1, "width": 5, "height": 5, "label": "cat"}]);
     let told = Bench::with(CONFIG, vec![shown()])
         .run(&json!({
@@ -69,6 +69,18 @@ async fn sizes_that_boxes_and_places_ask_for_are_bounded() {
                 }},
             }),
             "farther than 65536 pixels",
+        ),
+        (
+            json!({
+                "0": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 0}},
+                "3": {"class_type": "PrimitiveInt", "inputs": {"value": 1 << 30}},
+                "1": {"class_type": "CropByBBoxes", "inputs": {
+                    "image": ["0", 0], "output_width": ["3", 0], "output_height": ["3", 0],
+                    "bboxes": {"__value__": {"x": 1, "y": 1, "width": 4, "height": 4}},
+                    "padding": 0, "keep_aspect": "pad",
+                }},
+            }),
+            "more than one picture may hold",
         ),
     ] {
         let mut graph = graph;
@@ -146,6 +158,54 @@ async fn an_item_of_a_list_or_of_one_value_that_is_a_list() {
     assert!(
         picture.as_str().unwrap().contains("ImageFromBatch"),
         "{picture}"
+    );
+}
+
+#[tokio::test]
+async fn the_definition_of_any_class_says_whether_it_gives_a_list() {
+    let bench = Bench::with(CONFIG, vec![latest::made(), latest::made_list(), shown()]);
+    let item = async |class: &str, of: Json, index: i64| {
+        let graph = json!({
+            "made": {"class_type": class, "inputs": {"of": {"__value__": of}}},
+            "item": {"class_type": "GetItemFromList", "inputs": {"list": ["made", 0], "index": index}},
+            "shown": {"class_type": "Shown", "inputs": {"value": ["item", 0]}},
+        });
+        let told = bench.run(&graph).await;
+        match &told.result {
+            Ok(()) => of_node(&told.events, "shown")[0].to_string(),
+            Err(error) => format!("{error:?}"),
+        }
+    };
+    let picture = json!({"$image": [2, 4, 4, 3, 1]});
+    for index in [0, 1] {
+        let refused = item("Made", picture.clone(), index).await;
+        assert!(refused.contains("ImageFromBatch"), "{refused}");
+    }
+    let whole = item("MadeList", json!({"$list": [picture]}), 0).await;
+    assert!(whole.starts_with("\"IMAGE [2, 4, 4, 3]"), "{whole}");
+    let second = item("Made", json!({"$value": [5, 7]}), 1).await;
+    assert_eq!(second, r#""INT 7""#);
+}
+
+#[tokio::test]
+async fn tracks_that_do_not_fit_say_what_differs() {
+    let places = r#"[{"x": 1, "y": 2}, {"x": 3, "y": 4}]"#;
+    let tracks = |mask: usize| {
+        let mask = json!({"$mask": [mask, 4, 4, 1]});
+        json!({"$tracks": {"coords": {"track_coords": places, "track_mask": mask}}})
+    };
+    let told = Bench::with(CONFIG, vec![latest::made(), shown()])
+        .run(&json!({
+            "1": {"class_type": "Made", "inputs": {"of": {"__value__": tracks(2)}}},
+            "2": {"class_type": "Made", "inputs": {"of": {"__value__": tracks(3)}}},
+            "3": {"class_type": "WanMoveConcatTrack", "inputs": {"tracks_1": ["1", 0], "tracks_2": ["2", 0]}},
+            "4": {"class_type": "Shown", "inputs": {"value": ["3", 0]}},
+        }))
+        .await;
+    let error = format!("{:?}", told.result.expect_err("masks differ"));
+    assert!(
+        error.contains("masks of the tracks have 2 and 3 frames"),
+        "{error}"
     );
 }
 

@@ -49,12 +49,13 @@ pub fn corrected<E: From<KernelError>>(
     let size = (height - height % 2, width - width % 2);
     let has_alpha = other.2 == COLORS + 1;
     samples(size.0, size.1, own.2 + usize::from(has_alpha))?;
+    let wrong = |which, found| E::from(KernelError::NotThreeColors { which, found });
     if correction != Correction::None {
-        let colors = if has_alpha { COLORS } else { other.2 };
-        for found in [own.2, colors] {
-            if found != COLORS {
-                return Err(KernelError::ChannelMismatch(COLORS, found).into());
-            }
+        if own.2 != COLORS {
+            return Err(wrong("generated", own.2));
+        }
+        if other.2 != COLORS && !has_alpha {
+            return Err(wrong("reference", other.2));
         }
     }
     let pairs = image.frames().iter().zip(reference.frames());
@@ -165,4 +166,26 @@ fn statistics(plane: &[f32]) -> (f32, f32) {
         .map(|sample| (f64::from(*sample) - mean).powi(2));
     let variance = squares.sum::<f64>() / count;
     (mean as f32, (variance + 1e-5).sqrt() as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_says_which_picture_must_have_three_colours() {
+        let picture = |channels| {
+            let frame = Arc::new(Frame::filled(4, 4, channels, 0.5));
+            Image::new(vec![frame]).expect("it has one frame")
+        };
+        let refused = |own, other| {
+            let check = || Ok::<(), KernelError>(());
+            let made = corrected(&picture(own), &picture(other), Correction::Lab, check);
+            made.expect_err("it is refused").to_string()
+        };
+        let generated = "take the alpha off the generated picture first";
+        assert!(refused(4, 3).contains(generated), "{}", refused(4, 3));
+        let reference = "the reference picture has 1 channels";
+        assert!(refused(3, 1).contains(reference), "{}", refused(3, 1));
+    }
 }

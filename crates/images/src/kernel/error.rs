@@ -55,6 +55,16 @@ pub enum KernelError {
         /// Channels that are there.
         found: usize,
     },
+    /// Colours are given only between pictures that have three of them.
+    #[error(
+        "the {which} picture has {found} channels, but must have three colours; take the alpha off the {which} picture first, or give grey three channels"
+    )]
+    NotThreeColors {
+        /// The one of the two that is wrong.
+        which: &'static str,
+        /// Channels that are there.
+        found: usize,
+    },
     /// A mask shows no part of its picture.
     #[error("the mask shows nothing of the picture; use one that has a lighter part")]
     NothingShown,

@@ -106,13 +106,31 @@ impl Run {
                 self.nodes[root].step.id.clone(),
                 Arc::clone(&self.values),
                 Box::new(host),
-            ),
+            )
+            .with_lists(self.inputs_from_lists(node)),
             arguments,
             unresolved,
             made: Made::default(),
         };
         self.machine.start(node);
         self.spawn(node, permit, || call.run());
+    }
+
+    /// Inputs of a class that takes lists that are linked to outputs of lists.
+    fn inputs_from_lists(&self, node: usize) -> Vec<String> {
+        let step = &self.nodes[node].step;
+        if !step.definition.takes_lists {
+            return Vec::new();
+        }
+        let inputs = step.definition.inputs.iter().zip(&step.sources);
+        let lists = inputs.filter(|(_, source)| {
+            let output = source.link().and_then(|(source, slot)| {
+                let outputs = &self.nodes[source].step.definition.outputs;
+                outputs.get(slot)
+            });
+            output.is_some_and(|output| output.is_list)
+        });
+        lists.map(|(input, _)| input.name.clone()).collect()
     }
 
     /// Has a node's turn made on one of the engine's threads.
