@@ -1,8 +1,9 @@
 //! What replicas change, for the hubs of the others.
 //!
-//! A transaction that saves jobs adds rows to `job_changes`; what runs report goes with the save of its job, or in a batch of its own
-//! if none comes. Each replica has one task that reads new rows and keeps them in memory for whoever asks. A notification outside of
-//! transactions wakes it, and it looks by itself every quarter of a second. The positions that it hands out are its own.
+//! A transaction that saves jobs adds rows to `job_changes`. Reports of a run are written with the next save of its job. If no save
+//! comes, they are written in a batch of their own. Each replica has one task that reads new rows and keeps them in memory for
+//! whoever asks. A notification that is sent outside of transactions wakes it. It also looks every quarter of a second. The positions
+//! that it hands out are its own.
 
 mod documents;
 mod doorbell;
@@ -101,7 +102,7 @@ impl PgChanges {
         self.shared.ring.notify_one();
     }
 
-    /// Takes what runs have reported here of jobs that are about to be saved: it is told with their saves.
+    /// Takes the reports that wait here of jobs that are about to be saved. Their saves write them.
     pub(crate) async fn take_along(&self, jobs: Vec<JobId>) -> TakenAlong {
         reports::take_along(&self.shared, jobs).await
     }
@@ -134,7 +135,8 @@ pub(crate) async fn note(
     let told = jobs
         .iter()
         .map(|(job, reports)| JobNews::saved(job, reports));
-    packed::write(transaction, changes, &told.collect::<Vec<_>>()).await
+    let (told, is_packed) = (told.collect::<Vec<_>>(), changes.shared.form.is_packed());
+    packed::write(transaction, changes.replica(), is_packed, &told).await
 }
 
 #[async_trait]

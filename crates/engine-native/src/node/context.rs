@@ -174,8 +174,8 @@ impl NodeContext {
         &self.node
     }
 
-    /// Whether an input is linked to an output of lists, as the class of that output says: a list that comes alone is told
-    /// from a list of one by nothing else. Told to classes that take lists.
+    /// Whether an input is linked to an output whose class says that it gives lists. Only classes that take lists can ask: for any
+    /// other it is `false`. The values alone do not tell, since a list of one and a single value look alike.
     #[must_use]
     pub fn is_from_list(&self, input: &str) -> bool {
         self.from_lists.iter().any(|name| name == input)

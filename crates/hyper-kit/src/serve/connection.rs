@@ -132,8 +132,8 @@ async fn learn_protocol<A>(stream: &mut Stream, shared: &Shared<A>) -> Option<(P
     (!prefix.is_empty()).then(|| (protocol, prefix.freeze()))
 }
 
-/// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun. It is told to
-/// end when the server drains, and dropped when it is cut.
+/// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun. When the server
+/// drains, the connection ends after that request. When it is cut, it is dropped.
 async fn serve_http1<A: Application>(
     io: Box<ConnectionIo>,
     served: Arc<Served>,
@@ -207,8 +207,8 @@ struct Idle<'a> {
     limits: &'a ServerLimits,
 }
 
-/// Polls a connection of HTTP/2 to its end. It is told to end when the server leaves or drains or when it idles, and dropped when it is cut
-/// or idles on after it was told: a client that does not say goodbye is not waited for.
+/// Polls a connection of HTTP/2 to its end. When the server leaves or drains, or when the connection idles, the client is asked to end
+/// it. When it is cut, or idles on after that, it is dropped: nobody waits for a client that does not answer.
 ///
 /// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun.
 async fn drive<C, A>(

@@ -22,7 +22,7 @@ pub async fn published(one: &dyn PublishedModels, other: &dyn PublishedModels) {
     }
 }
 
-/// How many histories of changes are told, and how many steps each of them has.
+/// How many histories run, and how many steps each of them has.
 const SEEDS: u64 = 4;
 const STEPS: usize = 40;
 

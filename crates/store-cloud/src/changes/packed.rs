@@ -7,7 +7,6 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use workflow_core::{Change, ChangeKind, Job, JobId, JobStatus, Report};
 
-use super::PgChanges;
 use super::documents::ReportDocument;
 use super::reports::Passed;
 use crate::DatabaseError;
@@ -26,7 +25,7 @@ const DOCUMENT_BYTES: usize = 64 << 10;
 #[error("a change has a status or a report")]
 struct UnknownChange;
 
-/// What is told of a job at once.
+/// News of a job that are written together.
 pub(super) struct JobNews<'a> {
     pub(super) job: JobId,
     pub(super) account: &'a AccountId,
@@ -51,7 +50,7 @@ struct Rows<'a> {
 }
 
 impl<'a> JobNews<'a> {
-    /// A revision of a job, behind what its run reported before it. Of its progress the newest is told.
+    /// A revision of a job, after the reports of its run that came before it. Of reports of progress only the newest stays.
     pub(super) fn saved(job: &'a Job, reports: &'a [Passed]) -> Self {
         let newest = reports.iter().rposition(|report| report.is_progress);
         let reports = reports.iter().enumerate();
@@ -139,23 +138,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Adds what is told to the changes, in its order.
+/// Adds news of a replica to the changes, in their order and in this form.
 pub(super) async fn write(
-    transaction: &impl GenericClient,
-    changes: &PgChanges,
-    told: &[JobNews<'_>],
-) -> Result<(), DatabaseError> {
-    write_as(
-        transaction,
-        changes.replica(),
-        changes.shared.form.is_packed(),
-        told,
-    )
-    .await
-}
-
-/// The same for a replica, in this form.
-pub(super) async fn write_as(
     transaction: &impl GenericClient,
     replica: Uuid,
     is_packed: bool,

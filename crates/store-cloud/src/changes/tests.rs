@@ -130,7 +130,7 @@ async fn a_row_tells_of_several_jobs_what_they_reported_and_what_was_saved() {
     ];
     let mut connection = one.connection().await.expect("it answers");
     let transaction = connection.transaction().await.expect("it begins");
-    let written = packed::write_as(&transaction, Uuid::new_v4(), true, &told).await;
+    let written = packed::write(&transaction, Uuid::new_v4(), true, &told).await;
     written.expect("it is written");
     let rows = "SELECT count(*) FROM job_changes";
     let rows: i64 = transaction
