@@ -136,9 +136,7 @@ impl Request {
     /// # Errors
     /// If the server cannot be reached or cuts the connection before the answer is complete.
     pub async fn send(&self, server: SocketAddr) -> io::Result<Answer> {
-        let mut connection = Connection::open(server).await?;
-        connection.write(&self.bytes(server)).await?;
-        connection.answer(self.method == "HEAD").await
+        Connection::open(server).await?.send(&self.bytes(server)).await
     }
 }
 
@@ -248,11 +246,14 @@ impl Connection {
 
     /// Sends a request, spelled as bytes, and reads the whole answer.
     ///
+    /// A server may answer before it has the whole request and take no more of it: then its answer is returned as well.
+    ///
     /// # Errors
     /// As [`Connection::answer`].
     pub async fn send(&mut self, request: &[u8]) -> io::Result<Answer> {
-        self.write(request).await?;
-        self.answer(request.starts_with(b"HEAD ")).await
+        let written = self.write(request).await;
+        let answer = self.answer(request.starts_with(b"HEAD ")).await;
+        answer.map_err(|error| written.err().unwrap_or(error))
     }
 
     /// Writes bytes as they are.
