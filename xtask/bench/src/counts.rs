@@ -4,6 +4,7 @@
 //! a change that makes a call or a job dearer is seen in a run of a minute, with the function that grew.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use super::{router, say, until_interrupted, v2};
 /// What is counted, and what to do with it.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The folder of `router-server`, `all-in-one` and `xtask`, built for speed.
+    /// The folder of `router-server` and `all-in-one`, built for speed.
     #[arg(long, value_name = "FOLDER", default_value = "target/release")]
     programs: PathBuf,
     /// Write the counts instead of holding them against the written ones.
@@ -73,7 +74,8 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         }
     };
     let (router, server) = (program("router-server")?, program("all-in-one")?);
-    let own = program(crate::DRIVER)?;
+    // Clients and partners are this program, however it was built: only servers are counted.
+    let own = env::current_exe()?;
     let pieces = until_interrupted(async {
         say("instructions of calls");
         let target = root.join("target");
