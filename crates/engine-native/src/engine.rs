@@ -18,13 +18,14 @@ mod threads;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use asset_store::BlobStore;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use workflow_core::{
-    Availability, Engine, EngineWorkers, JobError, JobErrorCode, ModelFile, NodeCatalog,
+    Availability, Engine, EngineWorkers, JobError, JobErrorCode, ModelFile, NodeCatalog, NodeInput,
     Requirements, RunContext, RunError, Ticket, ValidGraph,
 };
 
@@ -156,6 +157,30 @@ impl NativeEngine {
     }
 }
 
+impl NativeEngine {
+    /// Does work on one of the engine's threads; `None` if it panics.
+    async fn on_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, answer) = oneshot::channel();
+        self.inner.threads.spawn(move || {
+            // If nobody waits any more, the run was given up.
+            let _ = done.send(work());
+        });
+        answer.await.ok()
+    }
+}
+
+/// Graphs of more nodes are made ready on a thread of the engine, for others wait meanwhile.
+const FEW_NODES: usize = 64;
+
+/// Whether making a graph ready takes long: what changed in a file is told by reading it.
+fn may_wait(graph: &ValidGraph) -> bool {
+    let mut inputs = graph.nodes.values().flat_map(|node| node.inputs.values());
+    graph.nodes.len() > FEW_NODES || inputs.any(|input| matches!(input, NodeInput::File(_)))
+}
+
 impl Inner {
     fn offer(&self) -> Arc<Offer> {
         Arc::clone(&self.offer.read().unwrap_or_else(PoisonError::into_inner))
@@ -204,19 +229,17 @@ impl Engine for NativeEngine {
             runtime: tokio::runtime::Handle::current(),
             digests: Arc::clone(&self.inner.digests),
         });
-        let (compiled, ready) = oneshot::channel();
         let inner = Arc::clone(&self.inner);
-        let for_thread = Arc::clone(&ticket);
-        self.inner.threads.spawn(move || {
-            // If nobody waits any more, the run was given up.
-            let _ = compiled.send(compile(
-                &for_thread,
-                &inner.offer().classes,
-                &files,
-                &inner.cache,
-            ));
-        });
-        let compiled = ready.await.map_err(|_| {
+        let ticket_to_compile = Arc::clone(&ticket);
+        let compiling = move || {
+            let classes = &inner.offer().classes;
+            compile(&ticket_to_compile, classes, &files, &inner.cache)
+        };
+        let compiled = match may_wait(&ticket.graph) {
+            true => self.on_thread(compiling).await,
+            false => catch_unwind(AssertUnwindSafe(compiling)).ok(),
+        };
+        let compiled = compiled.ok_or_else(|| {
             let message = "the engine failed while it prepared the run; submit the job again";
             RunError::Failed(JobError::new(JobErrorCode::EngineError, message))
         })?;

@@ -60,7 +60,8 @@ pub trait Node: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// What else than its inputs decides the result, told by the inputs that are constants.
+    /// What else than its inputs decides the result, told by the inputs that are constants. It waits for nothing but the files
+    /// among these.
     ///
     /// # Errors
     /// If it cannot be told now: the result is then never reused.

@@ -1,6 +1,6 @@
 //! A graph made ready to run: nodes numbered, constants read, what changes asked for, keys computed, results looked up.
 //!
-//! Runs on the engine's threads, because asking what changed may read files.
+//! Runs on the engine's threads where asking what changed may read files, and at once where it cannot.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! The run as one call sees it: where its reports, files and reservations go.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc as std_mpsc};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -24,8 +24,16 @@ pub(super) struct Shared {
 pub(super) enum Delivery {
     File(OutputFile),
     /// A picture, and where to say that it was taken.
-    Frame(Bytes, std::sync::mpsc::Sender<()>),
+    Frame(Bytes, std_mpsc::Sender<()>),
     Over(Outcome),
+}
+
+/// Where an output node hands over what it makes.
+pub(super) struct Deliveries {
+    pub(super) node: usize,
+    pub(super) sender: mpsc::UnboundedSender<(usize, Delivery)>,
+    /// Takes a token for each picture, as soon as there is room for it.
+    pub(super) has_room: std_mpsc::SyncSender<()>,
 }
 
 /// One call's host.
@@ -37,19 +45,24 @@ pub(super) struct CallHost {
     /// A node of an expansion: its steps are no steps of the node that people see.
     pub(super) is_inner: bool,
     /// Where files go, if the class may emit any.
-    pub(super) deliveries: Option<(usize, mpsc::Sender<(usize, Delivery)>)>,
+    pub(super) deliveries: Option<Deliveries>,
     pub(super) reservation: Arc<Reservation>,
 }
 
 impl CallHost {
     fn deliver(&self, delivery: Delivery) -> Result<(), NodeError> {
-        let Some((index, sender)) = &self.deliveries else {
+        let Some(deliveries) = &self.deliveries else {
             let message = "only a class that is defined as an output node may emit files";
             return Err(NodeError::new("RuntimeError", message));
         };
         // The other side goes away only when the run is over.
-        sender
-            .blocking_send((*index, delivery))
+        deliveries
+            .has_room
+            .send(())
+            .map_err(|_| NodeError::Canceled)?;
+        deliveries
+            .sender
+            .send((deliveries.node, delivery))
             .map_err(|_| NodeError::Canceled)
     }
 }
@@ -89,7 +102,7 @@ impl Host for CallHost {
     }
 
     fn frame(&self, png: Bytes) -> Result<(), NodeError> {
-        let (taken, is_taken) = std::sync::mpsc::channel();
+        let (taken, is_taken) = std_mpsc::channel();
         self.deliver(Delivery::Frame(png, taken))?;
         // What the node reports next must not overtake the picture.
         is_taken.recv().map_err(|_| NodeError::Canceled)

@@ -13,7 +13,7 @@ mod start;
 mod wait;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak, mpsc as std_mpsc};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -62,9 +62,13 @@ pub(super) struct Run {
     failing: bool,
     finished: mpsc::UnboundedReceiver<(usize, Outcome)>,
     finishes: mpsc::UnboundedSender<(usize, Outcome)>,
-    /// One waits while another is committed: with the one that its maker holds, three pictures in all.
-    deliveries: mpsc::Receiver<(usize, Delivery)>,
-    delivers: mpsc::Sender<(usize, Delivery)>,
+    /// No more than the tokens allow, and the end of each call under way.
+    deliveries: mpsc::UnboundedReceiver<(usize, Delivery)>,
+    delivers: mpsc::UnboundedSender<(usize, Delivery)>,
+    /// A token for each picture among them. There is room for one, which waits while another is committed: with the one that its
+    /// maker holds, three pictures in all. The end of a node waits for no room, and so keeps no thread.
+    pictures: std_mpsc::Receiver<()>,
+    has_room: std_mpsc::SyncSender<()>,
     delivering: Option<BoxFuture<'static, Delivered>>,
     fetching: Fetching,
     waiting: Waiting,
@@ -145,7 +149,8 @@ impl Run {
             metadata: OnceLock::new(),
         };
         let (finishes, finished) = mpsc::unbounded_channel();
-        let (delivers, deliveries) = mpsc::channel(1);
+        let (delivers, deliveries) = mpsc::unbounded_channel();
+        let (has_room, pictures) = std_mpsc::sync_channel(1);
         Self {
             share: engine.threads.shares().of(&ticket.account),
             engine,
@@ -169,6 +174,8 @@ impl Run {
             finishes,
             deliveries,
             delivers,
+            pictures,
+            has_room,
             delivering: None,
             fetching: Fetching::default(),
             waiting: Waiting::default(),

@@ -12,6 +12,7 @@ use engine_native::{EngineConfig, NativeEngine, Node, nodes};
 use images::codec::{Limits, probe};
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use workflow_core::{
     CommitError, ComputePermit, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId,
@@ -27,6 +28,8 @@ pub(crate) struct Bench {
     pub(crate) extra_pnginfo: Map<String, Json>,
     /// Where `https://pictures.example` really is: servers here speak no TLS, which is tested where it is implemented.
     pub(crate) site: String,
+    /// How many outputs its store takes before it keeps the next one waiting.
+    pub(crate) takes: Arc<Semaphore>,
     files: ResolvedFiles,
     counters: Arc<Mutex<HashMap<String, u64>>>,
 }
@@ -44,6 +47,7 @@ pub(crate) struct Told {
 /// A sink that writes everything down, and may do something when it hears a line.
 pub(crate) struct Recorder {
     blobs: MemoryBlobs,
+    takes: Arc<Semaphore>,
     counters: Arc<Mutex<HashMap<String, u64>>>,
     told: Mutex<Told>,
     pub(crate) hear: Box<dyn Fn(&str) + Send + Sync>,
@@ -73,6 +77,7 @@ impl Bench {
             account: "local",
             extra_pnginfo: Map::new(),
             site: String::new(),
+            takes: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             files: HashMap::new(),
             counters: Arc::default(),
         }
@@ -86,6 +91,7 @@ impl Bench {
             account,
             extra_pnginfo: Map::new(),
             site: String::new(),
+            takes: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             files: HashMap::new(),
             counters: Arc::default(),
         }
@@ -145,6 +151,7 @@ impl Bench {
         };
         let recorder = Arc::new(Recorder {
             blobs: self.blobs.clone(),
+            takes: Arc::clone(&self.takes),
             counters: Arc::clone(&self.counters),
             told: Mutex::new(Told {
                 result: Ok(()),
@@ -252,6 +259,8 @@ impl RunSink for Recorder {
     }
 
     async fn commit(&self, output: RunOutput) -> Result<JobOutput, CommitError> {
+        (self.hear)("to commit");
+        self.takes.acquire().await.unwrap().forget();
         let bytes = match &output.content {
             OutputContent::Bytes(bytes) => {
                 let mut writer = self

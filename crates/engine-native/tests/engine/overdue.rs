@@ -1,4 +1,5 @@
-//! Nodes that go on after their job ended: another thread takes the place of theirs, within a bound.
+//! Who has the engine's threads: nodes that go on after their job ended are given others in their place, within a bound, and what
+//! computes nothing has none.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use engine_native::define::output;
 use engine_native::{EngineConfig, Node, Overdue, Value};
 use serde_json::{Value as Json, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use workflow_core::RunError;
 
@@ -127,6 +128,70 @@ async fn an_account_whose_nodes_have_all_its_threads_leaves_one_to_others() {
     };
     let (told, ()) = tokio::join!(run, other);
     told.expect_success();
+}
+
+#[tokio::test]
+async fn what_is_known_is_told_again_while_every_thread_is_taken() {
+    let ends = Ends::default();
+    let bench = bench(&ends);
+    let (others, known) = (bench.of_account("other"), bench.of_account("third"));
+    known.run(&well()).await.expect_success();
+    let graph = stuck_graph();
+    let (first, second) = (bench.run(&graph), others.run(&graph));
+    let both = async {
+        let begun = async {
+            ends.0.began.notified().await;
+            let (told, ()) = tokio::join!(second, async {
+                ends.0.began.notified().await;
+                let told = known.run(&well()).await.expect_success();
+                assert_eq!(told.lines(&["cached", "executed"]).len(), 2, "{told:?}");
+                ends.allow(2);
+            });
+            told
+        };
+        tokio::join!(first, begun)
+    };
+    let (first, second) = both.await;
+    first.expect_success();
+    second.expect_success();
+}
+
+#[tokio::test]
+async fn pictures_that_wait_for_the_store_keep_no_thread() {
+    let bench = bench(&Ends::default());
+    let graph = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 2, "color": 1}},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "p"}},
+    });
+    let (commits, mut committing) = tokio::sync::mpsc::unbounded_channel();
+    let accounts = ["one", "two"].map(|account| {
+        let mut bench = bench.of_account(account);
+        bench.takes = Arc::new(Semaphore::new(0));
+        bench
+    });
+    let saving = accounts.each_ref().map(|account| {
+        let commits = commits.clone();
+        let hear = move |line: &str| {
+            if line == "to commit" {
+                commits.send(()).unwrap();
+            }
+        };
+        account.run_with(&graph, hear, CancellationToken::new())
+    });
+    let [one, two] = saving;
+    let other = async {
+        for _ in &accounts {
+            committing.recv().await.unwrap();
+        }
+        // The first picture of each is on its way and the second waits.
+        bench.run(&well()).await.expect_success();
+        for account in &accounts {
+            account.takes.add_permits(2);
+        }
+    };
+    let (one, two, ()) = tokio::join!(one, two, other);
+    assert_eq!(one.expect_success().outputs.len(), 2);
+    assert_eq!(two.expect_success().outputs.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

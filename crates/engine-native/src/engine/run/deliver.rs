@@ -40,6 +40,10 @@ impl Run {
     pub(super) fn take(&mut self, node: usize, delivery: Delivery) -> Result<(), RunError> {
         let root = self.nodes[node].root.unwrap_or(node);
         let sink = Arc::clone(&self.sink);
+        if !matches!(delivery, Delivery::Over(_)) {
+            // It waits no more, and came after its token.
+            let _ = self.pictures.try_recv();
+        }
         match delivery {
             Delivery::Over(outcome) => self.settle(node, outcome)?,
             Delivery::Frame(png, taken) => {

@@ -10,7 +10,7 @@ use crate::Value;
 use crate::engine::call::{Call, Made, Outcome};
 use crate::engine::compile::Source;
 use crate::engine::got::Got;
-use crate::engine::host::{CallHost, Delivery};
+use crate::engine::host::{CallHost, Deliveries, Delivery};
 use crate::engine::memory::{Parts, Reservation};
 use crate::engine::threads;
 use crate::node::NodeContext;
@@ -96,7 +96,11 @@ impl Run {
             root,
             node: self.nodes[root].step.id.clone(),
             is_inner: root != node,
-            deliveries: is_output.then(|| (node, self.delivers.clone())),
+            deliveries: is_output.then(|| Deliveries {
+                node,
+                sender: self.delivers.clone(),
+                has_room: self.has_room.clone(),
+            }),
             reservation,
         };
         let call = Call {
@@ -152,7 +156,7 @@ impl Run {
         self.engine.threads.call(call, turn, move |outcome| {
             // If nobody listens any more, the run is over. What an output node made must arrive before it is done.
             if is_output {
-                let _ = delivers.blocking_send((node, Delivery::Over(outcome)));
+                let _ = delivers.send((node, Delivery::Over(outcome)));
             } else {
                 let _ = finishes.send((node, outcome));
             }
