@@ -25,8 +25,8 @@ use asset_store::BlobStore;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use workflow_core::{
-    Availability, Engine, EngineWorkers, JobError, JobErrorCode, ModelFile, NodeCatalog, NodeInput,
-    Requirements, RunContext, RunError, Ticket, ValidGraph,
+    Availability, Engine, EngineWorkers, JobError, JobErrorCode, ModelFile, NodeCatalog,
+    NodeDefinition, NodeInput, Requirements, RunContext, RunError, Ticket, ValidGraph,
 };
 
 use crate::Node;
@@ -61,8 +61,8 @@ pub struct NativeEngine {
 }
 
 struct Inner {
-    /// The classes that it was made with.
-    own: Vec<Arc<dyn Node>>,
+    /// The classes that it was made with, and what is told of them.
+    own: Vec<Defined>,
     /// Those and what is offered besides; a run keeps what it began with.
     offer: RwLock<Arc<Offer>>,
     blobs: Arc<dyn BlobStore>,
@@ -79,20 +79,21 @@ struct Offer {
     catalog: NodeCatalog,
 }
 
+/// A class, and what is told of it: some kilobytes, which are made once.
+type Defined = (Arc<NodeDefinition>, Arc<dyn Node>);
+
+fn defined(node: Arc<dyn Node>) -> Defined {
+    (Arc::new(node.definition()), node)
+}
+
 impl Offer {
     /// Of two classes with one name the later stands.
-    fn of<'a>(nodes: impl IntoIterator<Item = &'a Arc<dyn Node>>) -> Arc<Self> {
-        let defined: Vec<_> = nodes
-            .into_iter()
-            .map(|node| (node.definition(), Arc::clone(node)))
-            .collect();
-        let catalog = NodeCatalog::new(defined.iter().map(|(definition, _)| definition.clone()));
-        let classes = defined
-            .into_iter()
-            .map(|(definition, node)| (definition.class, node));
+    fn of(defined: impl Iterator<Item = Defined> + Clone) -> Arc<Self> {
+        let definitions = defined.clone().map(|(definition, _)| definition);
+        let classes = defined.map(|(definition, node)| (definition.class.clone(), node));
         Arc::new(Self {
             classes: classes.collect(),
-            catalog,
+            catalog: NodeCatalog::of(definitions),
         })
     }
 }
@@ -116,9 +117,10 @@ impl NativeEngine {
         nodes: Vec<Arc<dyn Node>>,
     ) -> io::Result<Self> {
         let threads = NodeThreads::start(config.threads.max(1))?;
+        let own: Vec<Defined> = nodes.into_iter().map(defined).collect();
         let inner = Inner {
-            offer: RwLock::new(Offer::of(&nodes)),
-            own: nodes,
+            offer: RwLock::new(Offer::of(own.iter().cloned())),
+            own,
             blobs,
             digests: Arc::default(),
             cache: Cache::new(config.cache_bytes),
@@ -134,7 +136,8 @@ impl NativeEngine {
     /// Offers these classes besides those that it was made with, in place of whatever was offered before; of two with one
     /// name the later stands. What runs goes on with what it began with.
     pub fn offer(&self, nodes: &[Arc<dyn Node>]) {
-        let offer = Offer::of(self.inner.own.iter().chain(nodes));
+        let more: Vec<Defined> = nodes.iter().cloned().map(defined).collect();
+        let offer = Offer::of(self.inner.own.iter().chain(&more).cloned());
         *self
             .inner
             .offer

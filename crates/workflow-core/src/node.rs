@@ -263,7 +263,13 @@ impl NodeCatalog {
     /// A catalog of these classes; of two with one name the later stands.
     #[must_use]
     pub fn new(definitions: impl IntoIterator<Item = NodeDefinition>) -> Self {
-        let entry = |definition: NodeDefinition| (definition.class.clone(), Arc::new(definition));
+        Self::of(definitions.into_iter().map(Arc::new))
+    }
+
+    /// The same for definitions that others hold, too.
+    #[must_use]
+    pub fn of(definitions: impl IntoIterator<Item = Arc<NodeDefinition>>) -> Self {
+        let entry = |definition: Arc<NodeDefinition>| (definition.class.clone(), definition);
         Self {
             classes: Arc::new(definitions.into_iter().map(entry).collect()),
             drained: Arc::default(),

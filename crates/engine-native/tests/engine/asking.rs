@@ -191,9 +191,14 @@ async fn classes_may_be_offered_and_taken_away_while_it_runs() {
     let rig = Rig::new();
     let engine = &rig.bench.engine;
     let has = |class| workflow_core::Engine::nodes(engine).get(class).is_some();
-    let built_in = workflow_core::Engine::nodes(engine).len();
+    let before = workflow_core::Engine::nodes(engine);
+    let built_in = before.len();
     engine.offer(&[crate::toys::fail()]);
     assert!(has("Fail") && has("Ask"));
+    let now = workflow_core::Engine::nodes(engine);
+    let same = |known| now.get(known).zip(before.get(known));
+    let (now, before) = same("SaveImage").expect("it is built in");
+    assert!(Arc::ptr_eq(now, before), "what is built in is defined once");
     engine.offer(&[crate::toys::panics()]);
     assert!(has("Panic") && !has("Fail"));
     engine.offer(&[]);
