@@ -59,6 +59,24 @@ impl Relay {
     }
 }
 
+/// A pool of two behind a way that is the only one, and one of its connections.
+async fn behind_one_way(server: &PostgresServer) -> (Relay, Database, deadpool_postgres::Object) {
+    let relay = Relay::to(server.socket()).await;
+    let options = DatabaseOptions {
+        connections: 2,
+        ..DatabaseOptions::default()
+    };
+    let url = server.url("rows");
+    let folder = url.split(' ').find(|part| part.starts_with("host="));
+    let url = url.replacen(folder.expect("a host"), "host=127.0.0.1", 1);
+    let port = url.split(' ').find(|part| part.starts_with("port="));
+    let url = url.replacen(port.expect("a port"), &format!("port={}", relay.port), 1);
+    let opened = Database::open(&format!("{url} connect_timeout=1"), options).await;
+    let database = opened.expect("it answers");
+    let held = database.connection().await.expect("it answers");
+    (relay, database, held)
+}
+
 async fn number(database: &Database) -> Result<i32, DatabaseError> {
     let connection = database.connection().await?;
     let rows = query(&connection, "SELECT 1", &[]).await?;
@@ -162,4 +180,41 @@ async fn a_pool_whose_every_connection_hangs_is_made_anew() {
     }
     drop(held);
     assert_eq!(number(&database).await.expect("the second host answers"), 1);
+}
+
+/// One connection hangs, and those that are to be made beside it hang before the server greets them.
+#[tokio::test]
+async fn a_pool_whose_new_connections_hang_is_made_anew() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let server = PostgresServer::start(&["fsync=off"]);
+    server.create_database("rows", "template1").await;
+    let (relay, database, held) = behind_one_way(&server).await;
+    // The other one is gone, so that whoever asks waits for a new one.
+    database.pool.retain(|_, _| false);
+    relay.silent.send_replace(true);
+    pause();
+    let hanging = query(&held, "SELECT 1", &[]);
+    let (mut created, mut asked) = (0, 0);
+    let asking = async {
+        loop {
+            asked += 1;
+            let given = database.connection().await;
+            if let Err(DatabaseError::NoConnection(PoolError::Timeout(TimeoutType::Create))) = given
+            {
+                created += 1;
+            }
+        }
+    };
+    let hung = tokio::select! {
+        hung = timeout(SECONDS, hanging) => hung.expect("it is ended"),
+        () = asking => unreachable!("it asks for ever"),
+    };
+    resume();
+    assert!(hung.expect_err("its connection ended").is_absence());
+    assert!(created > 0, "{asked} asked");
+    drop(held);
+    relay.silent.send_replace(false);
+    assert_eq!(number(&database).await.expect("it answers again"), 1);
 }
