@@ -66,6 +66,12 @@ struct Shared {
 fn bytes_of((new, _): &(InsertJob, Timestamp)) -> usize {
     new.body.workflow.len() + new.body.extra_pnginfo.len() + new.body.origin.len()
 }
+/// What of a save may be large: what its run wrote and showed. Its reports tell that once more.
+fn bytes_of_save(save: &SaveJob) -> usize {
+    let bytes_of = |log: &JobLog| log.text.len() + log.report.size_bytes();
+    2 * save.log.as_ref().map_or(0, bytes_of)
+}
+
 
 impl PgJobs {
     /// The jobs of a database, by the replica that `changes` is the handle of: that one hears of its own changes by itself.
@@ -87,7 +93,7 @@ impl PgJobs {
             claims: Together::start(&shared, 64, |store, items| {
                 async move { claim::claim(&store, items).await }.boxed()
             }),
-            saves: Together::start(&shared, 128, |store, items| {
+            saves: Together::weighed(&shared, 128, bytes_of_save, |store, items| {
                 async move { save::save(&store, items).await }.boxed()
             }),
             demands: Together::start(&shared, 1_024, |store, items| {

@@ -10,6 +10,9 @@ use crate::{NodeEvent, NodeId};
 /// Most bytes of what nodes showed that are kept; what would go beyond is left out.
 const SHOWN_BYTES: usize = 1 << 20;
 
+/// About how many bytes a node takes that shows nothing.
+const NODE_BYTES: usize = 100;
+
 /// The report of one run, from its claim on. A job that runs again begins a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
@@ -102,6 +105,16 @@ impl RunReport {
     pub fn current(&self) -> Option<(&NodeId, &NodeReport)> {
         let mut begun = self.nodes.iter().rev();
         begun.find(|(_, node)| !node.finished)
+    }
+
+    /// About how many bytes it takes as JSON.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let inputs = self.failed_inputs.iter();
+        let inputs: usize = inputs
+            .map(|(name, value)| name.len() + size_of(value))
+            .sum();
+        self.shown_bytes + inputs + NODE_BYTES * self.nodes.len()
     }
 
     /// The nodes that this run finished, cached ones left out.
