@@ -20,6 +20,9 @@ use crate::jobs::documents::write as write_document;
 /// How many reports may wait to be passed on; those beyond are lost.
 const WAITING: usize = 2_048;
 
+/// The same for those of jobs that are being saved, which wait for the saves: one that hangs costs other jobs no report.
+const HELD: usize = 2_048;
+
 /// How long reports wait for others after the last ones were written. The first after a pause are written at once.
 const APART: Duration = Duration::from_millis(10);
 
@@ -54,6 +57,8 @@ pub(super) struct Reports {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Reported>,
+    /// Those of jobs that are being saved, each behind what waits of its job.
+    held: VecDeque<Reported>,
     /// Jobs of which something is being written.
     writing: HashSet<JobId>,
     /// Jobs of which a save is under way that took along what waited.
@@ -83,10 +88,14 @@ impl Reports {
     pub(super) fn push(&self, reported: Reported) {
         {
             let mut queue = self.queue();
-            if queue.waiting.len() >= WAITING {
+            let (place, most) = match queue.saving.contains(&reported.job) {
+                true => (&mut queue.held, HELD),
+                false => (&mut queue.waiting, WAITING),
+            };
+            if place.len() >= most {
                 return;
             }
-            queue.waiting.push_back(reported);
+            place.push_back(reported);
         }
         self.arrived.notify_one();
     }
@@ -98,6 +107,7 @@ impl Reports {
             waiting,
             writing,
             saving,
+            held: _,
         } = &mut *queue;
         let (mut now, mut later) = (Vec::with_capacity(waiting.len()), VecDeque::new());
         for reported in waiting.drain(..) {
@@ -145,24 +155,27 @@ pub(super) async fn take_along(shared: &Arc<Shared>, jobs: Vec<JobId>) -> TakenA
         {
             let mut queue = reports.queue();
             if along.jobs.is_disjoint(&queue.writing) {
-                let mut later = VecDeque::with_capacity(queue.waiting.len());
-                for reported in std::mem::take(&mut queue.waiting) {
-                    match along.jobs.contains(&reported.job) {
-                        true => along
-                            .reports
-                            .entry(reported.job)
-                            .or_default()
-                            .push(reported),
-                        false => later.push_back(reported),
+                let Queue { waiting, held, .. } = &mut *queue;
+                for place in [waiting, held] {
+                    for reported in extract(place, &along.jobs) {
+                        let of_job = along.reports.entry(reported.job);
+                        of_job.or_default().push(reported);
                     }
                 }
-                queue.waiting = later;
                 break;
             }
         }
         written.await;
     }
     along
+}
+
+/// Takes what is of these jobs.
+fn extract(place: &mut VecDeque<Reported>, jobs: &HashSet<JobId>) -> Vec<Reported> {
+    let all = std::mem::take(place).into_iter();
+    let (of_them, others): (Vec<_>, Vec<_>) = all.partition(|one| jobs.contains(&one.job));
+    *place = others.into();
+    of_them
 }
 
 impl TakenAlong {
@@ -195,6 +208,8 @@ impl Drop for TakenAlong {
             {
                 queue.waiting.push_front(reported);
             }
+            let Queue { waiting, held, .. } = &mut *queue;
+            waiting.extend(extract(held, &self.jobs));
         }
         reports.arrived.notify_one();
     }

@@ -223,6 +223,51 @@ async fn what_a_job_reports_waits_for_the_save_that_took_along_what_was_before()
     let along = along.now_or_never().expect("nothing of its job is written");
     assert_eq!(along.of(job).len(), 1);
 }
+/// Its save hangs, and the run goes on.
+#[tokio::test]
+async fn a_job_whose_save_hangs_costs_others_no_report() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let changes = PgChanges::start(testing::database().await);
+    // Nobody writes.
+    let tasks = std::mem::take(&mut *changes.tasks.lock().expect("nobody panicked"));
+    drop(tasks);
+    let reports = &changes.shared.reports;
+    let report = |n: u128, number: usize| {
+        reports.push(Reported {
+            job: JobId(Uuid::from_u128(n)),
+            account: "acme".parse().expect("a valid name"),
+            report: Passed {
+                text: number.to_string(),
+                is_progress: false,
+            },
+        });
+    };
+    let told = || {
+        let begun = reports.begin();
+        reports.end();
+        let texts = begun
+            .into_iter()
+            .map(|one| (one.job.0.as_u128(), one.report.text));
+        texts.collect::<Vec<(u128, String)>>()
+    };
+    report(1, 0);
+    let along = changes.take_along(vec![JobId(Uuid::from_u128(1))]).await;
+    for number in 1..10_000 {
+        report(1, number);
+    }
+    report(2, 0);
+    assert_eq!(told(), [(2, "0".to_owned())]);
+    // It fails. What was told first is there, in its order, and what came too late is lost.
+    drop(along);
+    let told = told();
+    assert!((1_000..10_000).contains(&told.len()), "{}", told.len());
+    for (number, told) in told.into_iter().enumerate() {
+        assert_eq!(told, (1, number.to_string()));
+    }
+}
+
 
 #[test]
 fn of_progress_that_is_told_at_once_the_newest_is_passed_on() {
