@@ -322,6 +322,44 @@ async fn everything_moves_into_a_database_and_back_through_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_small_output_is_in_the_database_alone_and_moves_back_with_it() {
+    let Some(mut it) = Move::prepare("a small output in the database").await else {
+        return;
+    };
+    let moved = it.migrate(&[&it.directory("old")], &it.cloud()).await;
+    assert_eq!(moved.code, 0, "{}", moved.stderr);
+    it.follow_to_cloud();
+    let server = it.start().await;
+    let job = it.submit(&server, &tiny_graph(7)).await;
+    let job = it.ended(&server, &job).await;
+    let link = path_of(job["outputs"][0]["url"].as_str().unwrap());
+    let link = Request::get(&link);
+    let picture = server.send(&link).await.unwrap();
+    assert_eq!(picture.status, 200, "{}", picture.text());
+    assert!((1..16_384).contains(&picture.body.len()));
+    it.it.end(server).await.unwrap();
+    assert_eq!(testing::objects(&it.blobs).await, 0);
+
+    let server = it.start().await;
+    let again = server.send(&link).await.unwrap();
+    assert_eq!((again.status, &again.body), (200, &picture.body));
+    it.it.end(server).await.unwrap();
+    let sound = it.it.succeed(&["check"]).await.unwrap();
+    assert!(sound.contains("is sound"), "{sound}");
+
+    let new = it.directory("new");
+    let moved = it.migrate(&it.cloud(), &[&new]).await;
+    assert_eq!(moved.code, 0, "{}", moved.stderr);
+    it.it.moved(Path::new(&new), Vec::new());
+    let sound = it.it.succeed(&["check"]).await.unwrap();
+    assert!(sound.contains("is sound"), "{sound}");
+    let server = it.start().await;
+    let again = server.send(&link).await.unwrap();
+    assert_eq!((again.status, &again.body), (200, &picture.body));
+    it.it.end(server).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn places_that_cannot_be_moved_to_are_told_with_what_to_do() {
     let Some(it) = Move::prepare("a move that is refused").await else {
         return;

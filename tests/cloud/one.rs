@@ -112,7 +112,8 @@ async fn readers_are_sent_to_the_bucket_where_that_is_set() {
     };
     let flags = ["--content", "redirect"];
     let server = fleet.replica_with("one", &flags).await;
-    let page = b"<script>alert(1)</script>".as_slice();
+    let page = b"<script>alert(1)</script>".repeat(1_000);
+    let page = page.as_slice();
     let asset = fleet.upload(&server, "n\u{e9}w page.html", page).await;
     let other = fleet.upload(&server, "other.txt", b"not theirs").await;
     let content =
@@ -125,7 +126,7 @@ async fn readers_are_sent_to_the_bucket_where_that_is_set() {
     let tag = head.header("etag").unwrap().to_owned();
     let same = sent(Request::get(&target).header("If-None-Match", &tag)).await;
     assert_eq!(same.status, 304);
-    let beyond = sent(Request::get(&target).header("Range", "bytes=1000-")).await;
+    let beyond = sent(Request::get(&target).header("Range", "bytes=100000-")).await;
     assert_eq!(beyond.status, 416);
     let stranger = server.send(&Request::get(&target)).await.unwrap();
     assert_eq!((stranger.status, stranger.header("location")), (401, None));
@@ -175,6 +176,10 @@ async fn readers_are_sent_to_the_bucket_where_that_is_set() {
             assert_eq!(refused.status, 403, "{}", refused.text());
         }
     }
+
+    // What is small is in no bucket.
+    let small = sent(Request::get(&content(&other))).await;
+    assert_eq!((small.status, small.text().as_str()), (200, "not theirs"));
 
     let folder = tempfile::tempdir().unwrap();
     let refused = operate(

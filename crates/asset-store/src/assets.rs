@@ -342,7 +342,7 @@ impl Assets {
             return Ok(None);
         };
         let address = direct.address(blob, presented, *lasts).await;
-        address.map(Some).map_err(unreadable)
+        address.map_err(unreadable)
     }
 
     /// Deletes a record; its blob stays while anything refers to it.

@@ -31,7 +31,8 @@ pub struct DirectAnswer {
 ///
 /// **Contract.** Whoever has the address reads the blob, and nothing else, until it lapses; the store answers ranges, and with these
 /// headers whatever the reader asks for. [`BlobError::Absent`] if there is no such blob, [`BlobError::Damaged`] if this process knows that
-/// its bytes are others. The store does not compare the bytes with their hash as they go out.
+/// its bytes are others. The store does not compare the bytes with their hash as they go out. `None` for a blob, there or not, that
+/// this store gives out through [`BlobStore::open`](crate::BlobStore::open) alone.
 #[async_trait]
 pub trait DirectReads: Send + Sync + 'static {
     /// An address of a blob that works for this long.
@@ -40,5 +41,5 @@ pub trait DirectReads: Send + Sync + 'static {
         blob: &Blob,
         presented: Presented<'_>,
         lasts: Duration,
-    ) -> Result<String, BlobError>;
+    ) -> Result<Option<String>, BlobError>;
 }

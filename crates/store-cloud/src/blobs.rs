@@ -1,4 +1,4 @@
-//! Blobs as objects of a bucket, named by their hash, and their ages as rows.
+//! Blobs as objects of a bucket, named by their hash, and their ages as rows. Those of small blobs have their bytes, too.
 //!
 //! A put hashes its bytes before anything goes to the bucket, and then writes the object under its name whatever lies there: an
 //! object appears whole or not at all, and is only ever replaced by the same bytes. When a blob was put or touched is a row, which
@@ -7,6 +7,7 @@
 
 mod ages;
 mod compare;
+mod small;
 mod spool;
 mod transfer;
 mod writer;
@@ -25,11 +26,13 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::bucket::{blob_error, is_absent, is_out_of_range};
-use crate::{Bucket, Database};
-use ages::Puts;
+use crate::{Bucket, Database, form};
+use ages::{Puts, Renewed};
+use small::SMALL;
 use spool::Spool;
 use transfer::Transfer;
 use writer::Writer;
@@ -73,6 +76,8 @@ struct Shared {
     integrity: Mutex<BlobIntegrity>,
     /// By the first byte of the hashes.
     comparing: [tokio::sync::Mutex<()>; COMPARED_AT_ONCE],
+    /// Looks until bytes may be in rows.
+    _watching: JoinSet<()>,
 }
 
 impl Default for BlobOptions {
@@ -96,6 +101,9 @@ impl BucketBlobs {
         options: &BlobOptions,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
+        let mut watching = JoinSet::new();
+        let watched = database.clone();
+        watching.spawn(async move { form::is_written(&watched, form::BLOBS_IN_ROWS).await });
         Self {
             shared: Arc::new(Shared {
                 bucket,
@@ -106,6 +114,7 @@ impl BucketBlobs {
                 uploads: Semaphore::new(UPLOADS),
                 integrity: Mutex::default(),
                 comparing: Default::default(),
+                _watching: watching,
             }),
         }
     }
@@ -176,12 +185,15 @@ impl DirectReads for BucketBlobs {
         blob: &Blob,
         presented: Presented<'_>,
         lasts: Duration,
-    ) -> Result<String, BlobError> {
+    ) -> Result<Option<String>, BlobError> {
+        if blob.size_bytes <= SMALL {
+            return Ok(None);
+        }
         // What is missing or damaged is refused here, in the words of this server.
         self.open(&blob.hash, blob.size_bytes..blob.size_bytes)
             .await?;
         let address = self.shared.bucket.address(&blob.hash, presented, lasts);
-        Ok(address.await.map_err(blob_error)?.into())
+        Ok(Some(address.await.map_err(blob_error)?.into()))
     }
 }
 
@@ -207,8 +219,15 @@ impl BlobStore for BucketBlobs {
                     .verified_size(hash, self.shared.now())
                     .or(compared)
             };
+            if known.is_some_and(|size| range.end > size) {
+                return Err(BlobError::Absent);
+            }
+            if known.unwrap_or(range.end) <= SMALL
+                && let Some(reader) = self.open_small(hash, &range).await?
+            {
+                return Ok(reader);
+            }
             let opened = match known {
-                Some(size) if range.end > size => return Err(BlobError::Absent),
                 _ if range.is_empty() => self.read_nothing(hash, range.end).await,
                 // Perhaps all of it, which is compared on its way.
                 None if range.start > 0 => Ok(None),
@@ -234,7 +253,12 @@ impl BlobStore for BucketBlobs {
         &self,
         hash: &BlobHash,
     ) -> Result<BoxStream<'static, Result<u64, BlobError>>, BlobError> {
-        self.compare(hash).await
+        match self.verify_small(hash).await {
+            Ok(None) => self.compare(hash).await,
+            Ok(Some(size_bytes)) => Ok(stream::iter([Ok(size_bytes)]).boxed()),
+            Err(damaged @ BlobError::Damaged(_)) => Ok(stream::iter([Err(damaged)]).boxed()),
+            Err(error) => Err(error),
+        }
     }
 
     fn damaged(&self) -> Vec<BlobHash> {
@@ -246,7 +270,11 @@ impl BlobStore for BucketBlobs {
             return Ok(None);
         }
         let now = self.shared.now();
-        let mut has_row = self.shared.database.renew_blob(hash, now).await?;
+        let mut has_row = match self.shared.database.renew_blob(hash, now).await? {
+            Renewed::Bytes(size_bytes) => return Ok(Some(size_bytes)),
+            Renewed::Row => true,
+            Renewed::Nothing => false,
+        };
         loop {
             // After the row, so that it is not deleted in between.
             let head = match self.shared.bucket.head(hash).await {
@@ -262,7 +290,9 @@ impl BlobStore for BucketBlobs {
     }
 
     async fn delete(&self, hash: &BlobHash, untouched_since: Timestamp) -> Result<bool, BlobError> {
-        let deleted = self.delete_older(hash, untouched_since).await?;
+        let database = &self.shared.database;
+        let deleted = database.delete_small(hash, untouched_since).await?
+            || self.delete_older(hash, untouched_since).await?;
         if deleted {
             self.shared.integrity().forget(hash);
         }
@@ -289,6 +319,15 @@ impl BlobStore for BucketBlobs {
                 break;
             }
         }
+        // Behind the last object there may be more of both.
+        let last = mark.and(blobs.last().map(|blob| blob.hash));
+        let small = self.shared.database.small_blobs(after, last, limit).await?;
+        if !small.is_empty() {
+            blobs.extend(small);
+            blobs.sort_by_key(|blob| blob.hash);
+            blobs.dedup_by_key(|blob| blob.hash);
+        }
+        blobs.truncate(limit);
         Ok(blobs)
     }
 }

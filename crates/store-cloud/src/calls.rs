@@ -31,7 +31,6 @@ use router_core::{
     CallRecord, CallRetention, Calls, CallsError, Claimed, Ending, GenerationId, Handle, KeyClaim,
     Lease, Outcome, OwnerId, Serving, Settled, Unfinished,
 };
-use tokio_postgres::error::SqlState;
 
 use crate::batch::Batches;
 use crate::step::Commits;
@@ -276,21 +275,10 @@ impl std::fmt::Debug for PgCalls {
 }
 
 pub(crate) fn unavailable(error: DatabaseError) -> CallsError {
-    if is_full(&error) {
+    if error.is_full() {
         CallsError::Full(Box::new(error))
     } else {
         CallsError::Unavailable(Box::new(error))
-    }
-}
-
-/// Whether the disk of the database has no room.
-fn is_full(error: &DatabaseError) -> bool {
-    match error {
-        DatabaseError::Batch(error) => is_full(error),
-        DatabaseError::Failed(error) => error.code() == Some(&SqlState::DISK_FULL),
-        DatabaseError::NoConnection(_) | DatabaseError::Unreadable(_) | DatabaseError::Closing => {
-            false
-        }
     }
 }
 

@@ -7,7 +7,6 @@
 
 mod documents;
 mod doorbell;
-mod form;
 mod kept;
 mod packed;
 mod reports;
@@ -27,8 +26,7 @@ use workflow_core::{
     ChangeNumber, Changes, ChangesSince, Job, JobChange, JobId, Report, StoreError,
 };
 
-use crate::{Database, DatabaseError};
-use form::Form;
+use crate::{Database, DatabaseError, form};
 use kept::Kept;
 use packed::JobNews;
 pub(crate) use reports::{Passed, TakenAlong};
@@ -48,7 +46,8 @@ struct Shared {
     replica: Uuid,
     kept: Kept,
     reports: Reports,
-    form: Form,
+    /// Whether rows may tell of several jobs.
+    is_packed: AtomicBool,
     /// There may be new changes of others.
     look: Notify,
     /// There are new changes of this replica.
@@ -70,14 +69,14 @@ impl PgChanges {
             replica: Uuid::new_v4(),
             kept: Kept::default(),
             reports: Reports::default(),
-            form: Form::default(),
+            is_packed: AtomicBool::new(false),
             look: Notify::new(),
             ring: Notify::new(),
             is_followed: AtomicBool::new(false),
             caught_up: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(form::watch(Arc::clone(&shared)));
+        tasks.spawn(watch_form(Arc::clone(&shared)));
         tasks.spawn(reports::pass_on(Arc::clone(&shared)));
         tasks.spawn(doorbell::ring(Arc::clone(&shared)));
         Self {
@@ -117,7 +116,17 @@ impl PgChanges {
     }
 }
 
+/// Waits until rows of changes may be packed.
+async fn watch_form(shared: Arc<Shared>) {
+    form::is_written(&shared.database, form::PACKED_CHANGES).await;
+    shared.is_packed.store(true, Ordering::Relaxed);
+}
+
 impl Shared {
+    fn is_packed(&self) -> bool {
+        self.is_packed.load(Ordering::Relaxed)
+    }
+
     fn caught_up(&self) -> MutexGuard<'_, Option<Instant>> {
         // Nothing panics while it is locked.
         self.caught_up
@@ -135,7 +144,7 @@ pub(crate) async fn note(
     let told = jobs
         .iter()
         .map(|(job, reports)| JobNews::saved(job, reports));
-    let (told, is_packed) = (told.collect::<Vec<_>>(), changes.shared.form.is_packed());
+    let (told, is_packed) = (told.collect::<Vec<_>>(), changes.shared.is_packed());
     packed::write(transaction, changes.replica(), is_packed, &told).await
 }
 

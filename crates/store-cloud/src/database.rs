@@ -12,6 +12,7 @@ use deadpool_postgres::{
 };
 use hyper_kit::client::tls_config;
 use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -25,8 +26,10 @@ use options::Address;
 
 pub(crate) use connect::Connections;
 pub use error::DatabaseOpenError;
+#[cfg(feature = "workflow")]
+pub(crate) use options::BEFORE_PACKED_CHANGES;
 pub use options::DatabaseOptions;
-pub(crate) use options::{SERVING, SERVING_BEFORE};
+pub(crate) use options::{BEFORE_BLOBS_IN_ROWS, SERVING};
 
 /// How much longer than its hosts may take a connection may take altogether: for its settings.
 const SETTINGS: Duration = Duration::from_secs(3);
@@ -52,6 +55,21 @@ pub enum DatabaseError {
 }
 
 impl DatabaseError {
+    /// What PostgreSQL itself said, if it was its answer: then nothing of the transaction was done.
+    pub(crate) fn state(&self) -> Option<&SqlState> {
+        match self {
+            Self::Failed(error) => error.code(),
+            Self::Batch(error) => error.state(),
+            Self::NoConnection(_) | Self::Unreadable(_) | Self::Closing => None,
+        }
+    }
+
+    /// Whether the disk of the database is full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.state()
+            .is_some_and(|state| *state == SqlState::DISK_FULL)
+    }
+
     /// Whether the database was not there, or went away meanwhile.
     pub(crate) fn is_absence(&self) -> bool {
         match self {

@@ -27,7 +27,6 @@ use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::Timestamp;
-use tokio_postgres::error::SqlState;
 use workflow_core::{
     Claim, ClaimRequest, Demand, InsertJob, InsertJobOutcome, Job, JobBody, JobId, JobLog,
     JobQuery, JobStore, SaveJob, SaveOutcome, StoreError,
@@ -66,12 +65,12 @@ struct Shared {
 fn bytes_of((new, _): &(InsertJob, Timestamp)) -> usize {
     new.body.workflow.len() + new.body.extra_pnginfo.len() + new.body.origin.len()
 }
+
 /// What of a save may be large: what its run wrote and showed. Its reports tell that once more.
 fn bytes_of_save(save: &SaveJob) -> usize {
     let bytes_of = |log: &JobLog| log.text.len() + log.report.size_bytes();
     2 * save.log.as_ref().map_or(0, bytes_of)
 }
-
 
 impl PgJobs {
     /// The jobs of a database, by the replica that `changes` is the handle of: that one hears of its own changes by itself.
@@ -226,22 +225,11 @@ impl JobStore for PgJobs {
     }
 }
 
-/// What PostgreSQL itself said, if it was its answer: then nothing of the transaction was done.
-fn state_of(error: &DatabaseError) -> Option<&SqlState> {
-    match error {
-        DatabaseError::Failed(error) => error.code(),
-        DatabaseError::Batch(error) => state_of(error),
-        DatabaseError::NoConnection(_) | DatabaseError::Unreadable(_) | DatabaseError::Closing => {
-            None
-        }
-    }
-}
-
 /// The error of the ports.
 pub(crate) fn unavailable(error: DatabaseError) -> StoreError {
-    match state_of(&error) {
-        Some(state) if *state == SqlState::DISK_FULL => StoreError::Full(Box::new(error)),
-        _ => StoreError::Unavailable(Box::new(error)),
+    match error.is_full() {
+        true => StoreError::Full(Box::new(error)),
+        false => StoreError::Unavailable(Box::new(error)),
     }
 }
 

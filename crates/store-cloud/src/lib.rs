@@ -27,6 +27,7 @@ mod columns;
 mod database;
 #[cfg(feature = "workflow")]
 mod deployments;
+mod form;
 #[cfg(feature = "workflow")]
 mod jobs;
 mod link_keys;

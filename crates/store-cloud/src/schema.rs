@@ -22,7 +22,13 @@ pub(crate) const SCHEMA: Schema = &[
         ],
     ),
     ("assets", &[include_str!("../migrations/assets/0001.sql")]),
-    ("blobs", &[include_str!("../migrations/blobs/0001.sql")]),
+    (
+        "blobs",
+        &[
+            include_str!("../migrations/blobs/0001.sql"),
+            include_str!("../migrations/blobs/0002.sql"),
+        ],
+    ),
     (
         "jobs",
         &[

@@ -14,7 +14,7 @@ pub use object_store::S3Server;
 pub use pooler::PgBouncer;
 pub use postgres::PostgresServer;
 
-use crate::{BucketOptions, Database, DatabaseOptions};
+use crate::{Bucket, BucketOptions, Database, DatabaseOptions};
 
 /// Whether a test can have a PostgreSQL here; else it says that it is skipped, and in CI that is a failure.
 ///
@@ -143,6 +143,22 @@ pub fn bucket() -> Option<BucketOptions> {
     let server = SERVER.get_or_init(S3Server::start).as_ref();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     server.map(|server| server.options(&format!("test/{number}")))
+}
+
+/// How many blobs are objects of the bucket at this address, which is one of [`bucket`].
+///
+/// # Panics
+/// If it cannot be listed.
+pub async fn objects(address: &str) -> usize {
+    let key = |name: &str| match name {
+        "AWS_ACCESS_KEY_ID" => Some("easel".to_owned()),
+        "AWS_SECRET_ACCESS_KEY" => Some("easel-secret".to_owned()),
+        _ => None,
+    };
+    let options = BucketOptions::from_url(address, key).expect("an address");
+    let bucket = Bucket::new(&options).expect("the options are right");
+    let page = bucket.page(None, 1_000, None).await;
+    page.expect("it can be listed").0.len()
 }
 
 /// Waits for a future in the middle of a test that is not `async`: contract suites ask for a fresh store in a plain closure.

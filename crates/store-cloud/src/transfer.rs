@@ -22,7 +22,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::columns::unreadable;
-use crate::database::{SERVING, SERVING_BEFORE};
+use crate::database::SERVING;
 use crate::statements::{execute, query, query_opt};
 use crate::store::failed;
 use crate::{Bucket, BucketBlobs, CloudStore, Database, DatabaseError, DatabaseOptions};
@@ -251,8 +251,7 @@ async fn expect_unserved(database: &Database) -> Result<(), OpenError> {
         WHERE datname = current_database() AND split_part(application_name, ' - ', 1) = ANY($1)";
     let counted = async {
         let connection = database.connection().await?;
-        let servers = [SERVING, SERVING_BEFORE];
-        let found = query(&connection, sql, &[&&servers[..]]).await?;
+        let found = query(&connection, sql, &[&SERVING]).await?;
         Ok::<i64, DatabaseError>(found.first().map_or(Ok(0), |row| row.try_get(0))?)
     };
     match counted.await.map_err(failed)? {

@@ -17,7 +17,7 @@ use crate::{
 pub type Damage = Box<dyn Fn(&BlobHash, &[u8]) + Send + Sync>;
 
 /// One on each side of every size at which stores change their ways.
-const LENGTHS: [u32; 5] = [1, 60_000, 262_144, 262_145, 3_000_001];
+const LENGTHS: [u32; 7] = [1, 16_384, 16_385, 60_000, 262_144, 262_145, 3_000_001];
 
 /// Runs every rule on a fresh store, which must tell the time by the clock it is given, and what damages its blobs.
 ///
@@ -111,7 +111,7 @@ async fn a_part_of_a_damaged_blob_is_refused_after_a_day(
     damage: &Damage,
     clock: &TestClock,
 ) {
-    for length in [60_000, 3_000_001] {
+    for length in [1_000, 60_000, 3_000_001] {
         let bytes = pattern(length);
         let blob = put(blobs, &bytes).await;
         clock.advance(VERIFIED_FOR + SignedDuration::from_secs(1));
@@ -127,7 +127,7 @@ async fn a_part_of_a_damaged_blob_is_refused_after_a_day(
 }
 
 async fn a_part_is_refused_once_the_damage_is_known(blobs: &dyn BlobStore, damage: &Damage) {
-    for length in [60_000, 3_000_001] {
+    for length in [1_000, 60_000, 3_000_001] {
         let bytes = pattern(length);
         let blob = put(blobs, &bytes).await;
         damage(&blob.hash, &flipped(&bytes));

@@ -79,7 +79,7 @@ impl DirectReads for MemoryBlobs {
         blob: &Blob,
         presented: Presented<'_>,
         lasts: Duration,
-    ) -> Result<String, BlobError> {
+    ) -> Result<Option<String>, BlobError> {
         let end = blob.size_bytes;
         self.open(&blob.hash, end..end).await?;
         let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
@@ -92,6 +92,6 @@ impl DirectReads for MemoryBlobs {
             blob.hash.to_hex()
         );
         let signature = self.inner.address_key.sign(&said);
-        Ok(format!("{said}/{signature}"))
+        Ok(Some(format!("{said}/{signature}")))
     }
 }

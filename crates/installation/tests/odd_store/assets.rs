@@ -92,7 +92,7 @@ impl DirectReads for OddDirectReads {
         blob: &Blob,
         presented: Presented<'_>,
         lasts: Duration,
-    ) -> Result<String, BlobError> {
+    ) -> Result<Option<String>, BlobError> {
         let address = self.inner.address(blob, presented, lasts);
         self.jitter.around(address).await
     }

@@ -1,16 +1,19 @@
-//! The rows of blobs: when each was last put or touched. Those of blobs that are put at the same time are written together.
+//! The rows of blobs: when each was last put or touched, and the bytes of small ones. Those of blobs that are put at the same time
+//! are written together.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use asset_store::{BlobError, BlobHash};
+use bytes::Bytes;
 use deadpool_postgres::{GenericClient, Transaction};
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::batch::Batches;
-use crate::columns::{from_micros, hash as read_hash};
-use crate::statements::{Values, prepare};
+use crate::columns::{from_micros, hash as read_hash, unreadable, unsigned};
+use crate::statements::{Values, prepare, query_opt};
 use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
@@ -25,31 +28,56 @@ const PAUSE: Duration = Duration::from_millis(250);
 const KEEP: &str = "INSERT INTO blob_ages (hash, touched_at, placed) VALUES ($1, $2, true) \
     ON CONFLICT (hash) DO UPDATE SET touched_at = greatest(blob_ages.touched_at, excluded.touched_at), placed = true";
 
-/// Keeps blobs that are put. A row that was there before tells so: no transaction has locked one that is new.
-const KEEP_ALL: &str = "INSERT INTO blob_ages (hash, touched_at, placed) \
-    SELECT hash, max(touched_at), bool_or(placed) FROM unnest($1::bytea[], $2::bigint[], $3::boolean[]) \
-        AS n (hash, touched_at, placed) GROUP BY hash ORDER BY hash \
+/// Keeps blobs that are put, each with its bytes if it is small and all replicas look there. One that is whole in the bucket stays
+/// there; bytes that are those of the row are not written again. A row that was there before tells so: no transaction has locked one
+/// that is new.
+const KEEP_ALL: &str = "INSERT INTO blob_ages AS b (hash, touched_at, placed, bytes) \
+    SELECT hash, touched_at, placed, CASE WHEN (SELECT in_rows FROM blob_form WHERE one) THEN bytes END \
+    FROM unnest($1::bytea[], $2::bigint[], $3::boolean[], $4::bytea[]) AS n (hash, touched_at, placed, bytes) \
     ON CONFLICT (hash) DO UPDATE SET \
-    touched_at = greatest(blob_ages.touched_at, excluded.touched_at), \
-    placed = blob_ages.placed OR excluded.placed \
-    RETURNING hash, placed, xmax <> 0";
+    touched_at = greatest(b.touched_at, excluded.touched_at), \
+    placed = b.placed OR excluded.placed, \
+    bytes = CASE WHEN excluded.bytes IS NULL OR b.bytes = excluded.bytes OR (b.bytes IS NULL AND b.placed) THEN b.bytes \
+        ELSE excluded.bytes END \
+    RETURNING hash, placed, xmax <> 0, bytes IS NOT NULL";
 
 /// How many rows are written together.
 const TOGETHER: usize = 64;
 
 /// A blob that is put.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Put {
     hash: BlobHash,
     now: Timestamp,
+    /// All of a small one.
+    bytes: Option<Bytes>,
     /// Whether it is about to be put; else it is in the bucket.
     is_ahead: bool,
     /// Whether its row says that it is whole in the bucket.
     placed: bool,
 }
 
+/// What the row of a blob says that is put.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    /// It is whole in the bucket.
+    pub(super) is_placed: bool,
+    /// Its bytes are in its row, on the disk: nothing is to be put into the bucket.
+    pub(super) has_bytes: bool,
+}
+
+/// What the renewal of an age met.
+pub(super) enum Renewed {
+    /// No row.
+    Nothing,
+    /// A row without bytes.
+    Row,
+    /// A row with so many bytes.
+    Bytes(u64),
+}
+
 /// The rows of blobs that are put.
-pub(super) struct Puts(Batches<Put, bool>);
+pub(super) struct Puts(Batches<Put, Kept>);
 
 impl Puts {
     /// # Panics
@@ -67,7 +95,7 @@ impl Puts {
         ))
     }
 
-    /// Keeps a blob that is about to be put from being deleted; whether its row says that it is whole in the bucket.
+    /// Keeps a blob that is about to be put from being deleted, and its bytes if it is small.
     ///
     /// One that is put in a moment is `trusted`: its row says so now, and need not be written again. If the put fails,
     /// [`Database::doubt_blob`] takes it back. What a crash leaves of it is a row without an object.
@@ -75,11 +103,13 @@ impl Puts {
         &self,
         hash: &BlobHash,
         now: Timestamp,
+        bytes: Option<Bytes>,
         is_trusted: bool,
-    ) -> Result<bool, BlobError> {
+    ) -> Result<Kept, BlobError> {
         self.write(Put {
             hash: *hash,
             now,
+            bytes,
             is_ahead: true,
             placed: is_trusted,
         })
@@ -91,77 +121,116 @@ impl Puts {
         let placed = self.write(Put {
             hash: *hash,
             now,
+            bytes: None,
             is_ahead: false,
             placed: true,
         });
         placed.await.map(drop)
     }
 
-    async fn write(&self, put: Put) -> Result<bool, BlobError> {
-        let mut tries = 1..TRIES;
-        loop {
-            match self.0.write(put).await {
-                Err(error) if error.is_absence() && tries.next().is_some() => {}
-                kept => return kept.map_err(failed),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+    async fn write(&self, put: Put) -> Result<Kept, BlobError> {
+        patiently(|| self.0.write(put.clone())).await
     }
 }
 
-/// Writes rows of blobs that are put; of each, whether it is whole in the bucket.
+/// Asks the database again while it is away.
+pub(super) async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T, BlobError>
+where
+    F: Future<Output = Result<T, DatabaseError>>,
+{
+    let mut tries = 1..TRIES;
+    loop {
+        match ask().await {
+            Err(error) if error.is_absence() && tries.next().is_some() => {}
+            answered => return answered.map_err(failed),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Of puts of the same blob one, in the order of their hashes: that in which all replicas lock their rows.
+fn merged(puts: &[Put]) -> BTreeMap<BlobHash, Put> {
+    let mut merged = BTreeMap::new();
+    for put in puts {
+        match merged.entry(put.hash) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(put.clone());
+            }
+            Entry::Occupied(mut one) => {
+                let one = one.get_mut();
+                one.now = one.now.max(put.now);
+                one.is_ahead |= put.is_ahead;
+                one.placed |= put.placed;
+                one.bytes = one.bytes.take().or_else(|| put.bytes.clone());
+            }
+        }
+    }
+    merged
+}
+
+/// Writes rows of blobs that are put; what each says then.
 ///
-/// A new row may be lost in a crash: the blob is then as old as its object, which is put after this. So may be that an object is
-/// whole. What is known of a blob that had a row is on the disk before its object is put again, since that row may be old.
-async fn put_rows(database: &Database, puts: &[Put]) -> Result<Vec<bool>, DatabaseError> {
-    let hashes: Vec<&[u8]> = puts
-        .iter()
-        .map(|put| put.hash.as_bytes().as_slice())
+/// A new row without bytes may be lost in a crash: the blob is then as old as its object, which is put after this. So may be that an
+/// object is whole. What is known of a blob that had a row is on the disk before its object is put again, since that row may be old.
+/// Bytes are on the disk as those of an object are: a crash may take rows back that named them, and those are written again.
+async fn put_rows(database: &Database, puts: &[Put]) -> Result<Vec<Kept>, DatabaseError> {
+    let merged = merged(puts);
+    let hashes: Vec<&[u8]> = merged
+        .keys()
+        .map(|hash| hash.as_bytes().as_slice())
         .collect();
-    let times: Vec<i64> = puts.iter().map(|put| put.now.as_microsecond()).collect();
-    let placed: Vec<bool> = puts.iter().map(|put| put.placed).collect();
+    let rows = merged.values();
+    let times: Vec<i64> = rows.clone().map(|put| put.now.as_microsecond()).collect();
+    let placed: Vec<bool> = rows.clone().map(|put| put.placed).collect();
+    let bytes: Vec<Option<&[u8]>> = rows.map(|put| put.bytes.as_deref()).collect();
     let step = Step::on(database).await?;
     let [keep] = prepare(&*step, [KEEP_ALL]).await?;
-    let values: Values<'_> = &[&hashes, &times, &placed];
+    let values: Values<'_> = &[&hashes, &times, &placed, &bytes];
     let (begun, rows) = tokio::join!(step.begin(Commits::Lazily), step.query(&keep, values));
     begun?;
-    let (mut whole, mut is_old) = (HashMap::new(), false);
+    let (mut kept, mut must_last) = (BTreeMap::new(), false);
     for row in &rows? {
         let hash = read_hash(row.try_get(0)?)?;
-        let had_row: bool = row.try_get(2)?;
-        let is_announced = || puts.iter().any(|put| put.hash == hash && put.is_ahead);
-        is_old |= had_row && is_announced();
-        whole.insert(hash, row.try_get(1)?);
+        let (had_row, has_bytes): (bool, bool) = (row.try_get(2)?, row.try_get(3)?);
+        let is_ahead = merged.get(&hash).is_some_and(|put| put.is_ahead);
+        must_last |= has_bytes || (had_row && is_ahead);
+        let is_placed = row.try_get(1)?;
+        kept.insert(
+            hash,
+            Kept {
+                is_placed,
+                has_bytes,
+            },
+        );
     }
-    match is_old {
+    match must_last {
         true => tokio::try_join!(step.durably(), step.commit()).map(drop)?,
         false => step.commit().await?,
     }
-    let whole = puts.iter().map(|put| whole.get(&put.hash).copied());
-    Ok(whole.map(|whole| whole.unwrap_or(false)).collect())
+    let kept = puts.iter().map(|put| kept.get(&put.hash).copied());
+    kept.map(|kept| kept.ok_or_else(|| unreadable(NoRow)))
+        .collect()
 }
+
+/// PostgreSQL answered fewer rows than it was to write.
+#[derive(Debug, thiserror::Error)]
+#[error("the row of a blob was not written")]
+struct NoRow;
 
 impl Database {
     /// Remembers a blob that is whole in the bucket.
     pub(super) async fn keep_blob(&self, hash: &BlobHash, now: Timestamp) -> Result<(), BlobError> {
-        let mut tries = 1..TRIES;
-        loop {
-            let kept = async {
-                let connection = self.connection().await?;
-                upsert(&connection, hash, now).await
-            };
-            match kept.await {
-                Err(error) if error.is_absence() && tries.next().is_some() => {}
-                kept => return kept.map_err(failed),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        patiently(|| async {
+            let connection = self.connection().await?;
+            upsert(&connection, hash, now).await
+        })
+        .await
     }
 
     /// Says that a blob may not be whole in the bucket: the put failed that it was announced for. If it is there all the same, its
     /// row is forgotten some day, and it is as old as its object then.
     pub(super) async fn doubt_blob(&self, hash: &BlobHash) -> Result<(), DatabaseError> {
-        const DOUBT: &str = "UPDATE blob_ages SET placed = false WHERE hash = $1";
+        const DOUBT: &str = "UPDATE blob_ages SET placed = false WHERE hash = $1 AND bytes IS NULL";
         let connection = self.connection().await?;
         let statement = connection.prepare_cached(DOUBT).await?;
         let hash = hash.as_bytes().as_slice();
@@ -169,34 +238,33 @@ impl Database {
         Ok(())
     }
 
-    /// Renews the age of a blob; whether it has a row.
+    /// Renews the age of a blob.
     pub(super) async fn renew_blob(
         &self,
         hash: &BlobHash,
         now: Timestamp,
-    ) -> Result<bool, BlobError> {
-        const RENEW: &str =
-            "UPDATE blob_ages SET touched_at = greatest(touched_at, $2) WHERE hash = $1";
+    ) -> Result<Renewed, BlobError> {
+        const RENEW: &str = "UPDATE blob_ages SET touched_at = greatest(touched_at, $2) WHERE hash = $1 \
+            RETURNING octet_length(bytes)";
         let (hash, now) = (hash.as_bytes().as_slice(), now.as_microsecond());
-        let mut tries = 1..TRIES;
-        loop {
-            let renewed = async {
-                let connection = self.connection().await?;
-                let statement = connection.prepare_cached(RENEW).await?;
-                let rows = connection.execute(&statement, &[&hash, &now]).await?;
-                Ok::<_, DatabaseError>(rows > 0)
+        patiently(|| async move {
+            let connection = self.connection().await?;
+            let row = query_opt(&connection, RENEW, &[&hash, &now]).await?;
+            let Some(row) = row else {
+                return Ok(Renewed::Nothing);
             };
-            match renewed.await {
-                Err(error) if error.is_absence() && tries.next().is_some() => {}
-                renewed => return renewed.map_err(failed),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+            Ok(match row.try_get::<_, Option<i32>>(0)? {
+                Some(length) => Renewed::Bytes(unsigned(length.into())?),
+                None => Renewed::Row,
+            })
+        })
+        .await
     }
 
     /// Forgets rows of puts that failed long ago.
     pub(super) async fn forget_failed_puts(&self, now: Timestamp) -> Result<(), BlobError> {
-        const FORGET: &str = "DELETE FROM blob_ages WHERE NOT placed AND touched_at < $1";
+        const FORGET: &str =
+            "DELETE FROM blob_ages WHERE NOT placed AND bytes IS NULL AND touched_at < $1";
         let before = now
             .saturating_sub(FAILED_PUTS_STAY)
             .unwrap_or(Timestamp::MIN);
@@ -255,5 +323,9 @@ pub(super) async fn remove(rows: &Transaction<'_>, hash: &BlobHash) -> Result<()
 
 /// What a failure of the database means to a caller of the blobs.
 pub(super) fn failed(error: impl Into<DatabaseError>) -> BlobError {
-    BlobError::Io(error.into().into())
+    let error = error.into();
+    match error.is_full() {
+        true => BlobError::Full(error.into()),
+        false => BlobError::Io(error.into()),
+    }
 }

@@ -119,18 +119,28 @@ impl Comparison {
             }
             head => head.map_err(blob_error)?,
         };
-        if shared.integrity().damaged(hash) {
-            tracing::error!(
-                %hash,
-                reason = format!("its bytes hash to {found}"),
-                "a blob is damaged and read no more; upload its bytes again, or restore its object from a backup"
-            );
-        }
-        Err(BlobError::Damaged(hash))
+        Err(shared.note_damaged(
+            hash,
+            found,
+            "a blob is damaged and read no more; upload its bytes again, or restore its object from a backup",
+        ))
     }
 }
 
 impl Shared {
+    /// Notes that the bytes of a blob are others.
+    pub(super) fn note_damaged(
+        &self,
+        hash: BlobHash,
+        found: BlobHash,
+        sentence: &'static str,
+    ) -> BlobError {
+        if self.integrity().damaged(hash) {
+            tracing::error!(%hash, reason = format!("its bytes hash to {found}"), "{sentence}");
+        }
+        BlobError::Damaged(hash)
+    }
+
     /// Notes that the object of a blob is whole.
     pub(super) fn note_whole(&self, blob: &Blob) {
         let mut integrity = self.integrity();

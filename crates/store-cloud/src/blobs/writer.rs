@@ -10,6 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use object_store::MultipartUpload;
 use tokio::task;
 
+use super::small::SMALL;
 use super::spool::SpoolFile;
 use super::{BucketBlobs, UPLOADS};
 use crate::bucket::{blob_error, is_absent};
@@ -145,8 +146,16 @@ impl BucketBlobs {
     async fn put(&self, blob: &Blob, content: Content) -> Result<(), BlobError> {
         let (shared, hash) = (&self.shared, &blob.hash);
         let now = shared.now();
-        let is_small = matches!(content, Content::Memory(_));
-        let was_placed = shared.puts.announce(hash, now, is_small).await?;
+        let (bytes, is_held) = match &content {
+            Content::Memory(bytes) if blob.size_bytes <= SMALL => (Some(bytes.clone()), true),
+            Content::Memory(_) => (None, true),
+            Content::File(_) => (None, false),
+        };
+        let kept = shared.puts.announce(hash, now, bytes, is_held).await?;
+        if kept.has_bytes {
+            shared.note_whole(blob);
+            return Ok(());
+        }
         match content {
             Content::File(file) if blob.size_bytes > PART => {
                 self.put_parts(blob, Arc::new(file)).await?;
@@ -171,7 +180,7 @@ impl BucketBlobs {
                 }
             }
         }
-        if !was_placed {
+        if !kept.is_placed {
             shared.puts.placed(hash, now).await?;
         }
         shared.note_whole(blob);

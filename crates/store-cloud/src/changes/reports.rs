@@ -266,7 +266,7 @@ async fn write(shared: &Shared, reports: &[Reported]) -> Result<(), DatabaseErro
     let mut connection = shared.database.connection().await?;
     let transaction = connection.transaction().await?;
     crate::jobs::may_be_lost(&transaction).await?;
-    packed::write(&transaction, shared.replica, shared.form.is_packed(), &told).await?;
+    packed::write(&transaction, shared.replica, shared.is_packed(), &told).await?;
     transaction.commit().await?;
     Ok(())
 }

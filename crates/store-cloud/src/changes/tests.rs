@@ -60,16 +60,15 @@ async fn rows_are_packed_once_the_version_before_is_gone() {
     }
     let url = testing::fresh_database().await;
     let database = testing::open(&url).await;
-    let changes = PgChanges::start(database.clone());
     let look = async |seen_none: &mut u32, looks| {
-        let looked = form::look(&changes.shared, seen_none, looks).await;
+        let looked = form::look(&database, form::PACKED_CHANGES, seen_none, looks).await;
         looked.expect("an answer")
     };
     assert!(look(&mut 0, u32::MAX).await, "nobody was here before");
     forbid_packing(&database).await;
     let before = crate::DatabaseOptions {
         connections: 2,
-        application: crate::database::SERVING_BEFORE,
+        application: crate::database::SERVING[0],
         ..crate::DatabaseOptions::default()
     };
     let before = Database::open(&url, before).await.expect("it opens");
@@ -223,6 +222,7 @@ async fn what_a_job_reports_waits_for_the_save_that_took_along_what_was_before()
     let along = along.now_or_never().expect("nothing of its job is written");
     assert_eq!(along.of(job).len(), 1);
 }
+
 /// Its save hangs, and the run goes on.
 #[tokio::test]
 async fn a_job_whose_save_hangs_costs_others_no_report() {
@@ -267,7 +267,6 @@ async fn a_job_whose_save_hangs_costs_others_no_report() {
         assert_eq!(told, (1, number.to_string()));
     }
 }
-
 
 #[test]
 fn of_progress_that_is_told_at_once_the_newest_is_passed_on() {

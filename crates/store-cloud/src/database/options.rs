@@ -9,11 +9,13 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::DatabaseOpenError;
 
-/// What the server calls connections of processes that serve,
-pub(crate) const SERVING: &str = "easel-2";
+/// What the server calls connections of processes that serve, in the order of their versions; the last one is this.
+pub(crate) const SERVING: &[&str] = &["easel", "easel-2", "easel-3"];
 
-/// and of those of the version before, which do not read all that this one writes: see [`crate::changes`].
-pub(crate) const SERVING_BEFORE: &str = "easel";
+/// Those that do not read all that this version writes: see [`crate::form`].
+#[cfg(feature = "workflow")]
+pub(crate) const BEFORE_PACKED_CHANGES: &[&str] = SERVING.split_at(1).0;
+pub(crate) const BEFORE_BLOBS_IN_ROWS: &[&str] = SERVING.split_at(2).0;
 
 /// How a database is used.
 #[derive(Clone, Debug)]
@@ -59,7 +61,7 @@ impl Default for DatabaseOptions {
             patience: Duration::from_secs(5),
             password: None,
             clock: Timestamp::now,
-            application: SERVING,
+            application: SERVING[SERVING.len() - 1],
         }
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio_postgres::error::SqlState;
 use workflow_core::StoreError;
 
-use super::{Shared, state_of, unavailable};
+use super::{Shared, unavailable};
 use crate::DatabaseError;
 use crate::batch::Batches;
 
@@ -62,7 +62,7 @@ async fn each<T: Clone + Send, A: Send>(
     match attempt(&store, items.clone(), run).await {
         Ok(answers) => Ok(answers.into_iter().map(Ok).collect()),
         // It is rolled back for sure.
-        Err(error) if items.len() > 1 && state_of(&error).is_some() => {
+        Err(error) if items.len() > 1 && error.state().is_some() => {
             let mut answers = Vec::with_capacity(items.len());
             for item in items {
                 let alone = attempt(&store, vec![item], run).await;
@@ -81,7 +81,7 @@ async fn attempt<T: Clone + Send, A>(
 ) -> Result<Vec<A>, DatabaseError> {
     for _ in 1..ATTEMPTS {
         match run(Arc::clone(store), items.clone()).await {
-            Err(error) if state_of(&error).is_some_and(was_in_the_way) => {
+            Err(error) if error.state().is_some_and(was_in_the_way) => {
                 tracing::debug!(error = %error, "a batch met another one; trying it again");
             }
             done => return done,

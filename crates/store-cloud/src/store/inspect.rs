@@ -45,7 +45,7 @@ pub(super) async fn inspect(
             match compared {
                 Ok(bytes) => contents.bytes += bytes,
                 Err(BlobError::Absent) => faults.push(format!(
-                    "the bytes of {hash} are missing in the bucket, and records name them"
+                    "the bytes of {hash} are missing, and records name them"
                 )),
                 Err(error @ BlobError::Damaged(_)) => faults.push(error.to_string()),
                 Err(error @ (BlobError::Io(_) | BlobError::Full(_))) => {

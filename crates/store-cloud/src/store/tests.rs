@@ -66,9 +66,18 @@ async fn an_inspection_tells_what_is_missing_and_what_is_damaged() {
     };
     let installation = store.open(options(false)).await.expect("it is new");
     let assets = &installation.assets;
-    for (number, bytes) in [b"whole".as_slice(), b"missing", b"damaged"]
-        .into_iter()
-        .enumerate()
+    // Of each a small one and a large one.
+    let large = |what: &[u8]| what.repeat(10_000);
+    let (missing, damaged) = (large(b"missing"), large(b"damaged"));
+    for (number, bytes) in [
+        b"whole".as_slice(),
+        b"missing",
+        b"damaged",
+        &missing,
+        &damaged,
+    ]
+    .into_iter()
+    .enumerate()
     {
         let mut writer = assets
             .blobs
@@ -102,16 +111,35 @@ async fn an_inspection_tells_what_is_missing_and_what_is_damaged() {
         inserted.expect("a record");
     }
     let bucket = Bucket::new(&store.bucket).expect("it is right");
-    let hash = BlobHash::of(b"missing");
+    let hash = BlobHash::of(&missing);
     bucket.delete(&hash).await.expect("it is gone");
-    let put = bucket
-        .put(&BlobHash::of(b"damaged"), Bytes::from_static(b"demagad"))
-        .await;
-    put.expect("it is replaced");
-    let (contents, mut faults) = store.inspect().await.expect("it can be read");
-    assert_eq!((contents.blobs, contents.bytes), (3, 5));
-    faults.sort();
-    assert_eq!(faults.len(), 2);
-    assert!(faults[0].starts_with(&format!("the bytes of {hash} are missing")));
-    assert!(faults[1].contains("are damaged"), "{faults:?}");
+    let changed = BlobHash::of(&damaged);
+    let put = bucket.put(&changed, large(b"demagad").into());
+    put.await.expect("it is replaced");
+    let database = store.open_database().await.expect("it answers");
+    let connection = database.connection().await.expect("it answers");
+    let change = "DELETE FROM blob_ages WHERE bytes = 'missing';
+        UPDATE blob_ages SET bytes = 'demagad' WHERE bytes = 'damaged'";
+    connection.batch_execute(change).await.expect("it is there");
+    let (contents, faults) = store.inspect().await.expect("it can be read");
+    assert_eq!((contents.blobs, contents.bytes), (5, 5));
+    let told = |what: &[u8]| {
+        let hash = BlobHash::of(what);
+        let of_it = faults
+            .iter()
+            .filter(|fault| fault.contains(&hash.to_string()));
+        of_it.map(String::as_str).collect::<Vec<&str>>()
+    };
+    assert_eq!(faults.len(), 4, "{faults:?}");
+    for missing in [b"missing".as_slice(), &missing] {
+        let told = told(missing);
+        assert!(
+            told[0].ends_with("are missing, and records name them"),
+            "{told:?}"
+        );
+    }
+    for damaged in [b"damaged".as_slice(), &damaged] {
+        let told = told(damaged);
+        assert!(told[0].contains("are damaged"), "{told:?}");
+    }
 }

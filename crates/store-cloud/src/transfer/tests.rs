@@ -49,6 +49,7 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("job_labels", "", "made again from the metadata of jobs"),
     ("job_changes", "", "of processes that ended"),
     ("job_change_form", "", "each database has its own"),
+    ("blob_form", "", "each database has its own"),
     ("jobs", "progress", "read field by field"),
     ("job_outputs", "document", "read field by field"),
     ("user_files", "size_bytes", "made again from the bytes"),
