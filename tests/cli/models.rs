@@ -16,10 +16,14 @@ struct Desk {
     partners: Partners,
     server: Server,
     user: User,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Desk {
+    fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
+    }
+
     async fn new() -> Self {
         Self::with(&[]).await
     }
@@ -57,7 +61,7 @@ impl Desk {
             partners,
             server,
             user,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -332,4 +336,62 @@ async fn kept_files_of_a_call_are_listed_and_saved() {
 
     let (code, error) = user.error(&["results", "no-call"]).await;
     assert_eq!(code, 4, "{error}");
+}
+
+#[tokio::test]
+async fn kept_files_that_cannot_be_saved_are_named_and_the_others_saved() {
+    let files = FileHost::start().await.unwrap();
+    let desk = Desk::with(&[
+        ("EASEL_KEEP_RESULTS", "true"),
+        ("EASEL_PLAIN_PARTNERS", &files.host()),
+        ("FAL_KEY", &Partner::FalSync.secret()),
+    ])
+    .await;
+    let user = &desk.user;
+    let images = ["a", "b", "c"].map(|name| json!({"url": files.url(&format!("/file/{name}"))}));
+    let body = json!({ "images": images }).to_string();
+    desk.partners
+        .answer_with(Partner::FalSync, "application/json", body);
+    let called = user
+        .json("call", &["call", "fal-sync/flux-schnell", "prompt=x"])
+        .await;
+    let id = called["request_id"].as_str().unwrap();
+    let results = loop {
+        let listed = user.json("results", &["results", id]).await;
+        let results = listed["results"].as_array().unwrap().clone();
+        if results.iter().all(|result| result["state"] == "kept") {
+            break results;
+        }
+    };
+    let [a, b, c] = &results[..] else {
+        panic!("three files: {results:?}")
+    };
+    // The server does not give out bytes that are not what they were.
+    for damaged in [a, c] {
+        let hash = damaged["hash"].as_str().unwrap();
+        let hex = hash.rsplit(':').next().unwrap();
+        let blob = desk.data().join("blobs").join(&hex[..2]).join(hex);
+        let mut bytes = std::fs::read(&blob).unwrap();
+        bytes[7] ^= 1;
+        std::fs::write(&blob, bytes).unwrap();
+    }
+
+    let ran = user.run(&["results", id, "--save", "kept"]).await;
+    let file = |result: &serde_json::Value| {
+        let url = result["url"].as_str().unwrap();
+        format!("kept/{}", url.rsplit('/').next().unwrap())
+    };
+    assert_eq!(ran.out, format!("{}\n", file(b)), "{}", ran.err);
+    let saved = std::fs::read(user.path(&file(b))).unwrap();
+    assert!(saved == FileHost::file("b"), "the bytes of b");
+    assert_ne!(ran.code, 0);
+    let lines: Vec<&str> = ran.err.trim_end().lines().collect();
+    let [first, second] = lines[..] else {
+        panic!("two files are named: {}", ran.err)
+    };
+    assert!(
+        first.starts_with(&format!("easel: {}: ", file(a))),
+        "{first}"
+    );
+    assert!(second.starts_with(&format!("  {}: ", file(c))), "{second}");
 }

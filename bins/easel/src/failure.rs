@@ -1,5 +1,7 @@
 //! How a command fails: a kind with its exit code, a sentence, and what to do next.
 
+use std::path::Path;
+
 use client::{ClientError, Refusal};
 use serde_json::{Value, json};
 
@@ -103,6 +105,29 @@ impl Failure {
             hint: Some(hint.into()),
             ..self
         }
+    }
+
+    /// The hint, if nothing else is known of the next step.
+    pub(crate) fn or_hint(self, hint: &str) -> Self {
+        match self.hint {
+            Some(_) => self,
+            None => self.hint(hint),
+        }
+    }
+
+    /// A failure that is about a file.
+    pub(crate) fn of_file(self, path: &Path) -> Self {
+        Self {
+            message: format!("{}: {}", path.display(), self.message),
+            ..self
+        }
+    }
+
+    /// Names another failure as well, a line each. The first one stays the kind.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        self.message.push_str("\n  ");
+        self.message.push_str(&other.message);
+        self
     }
 
     /// The text for people: a line of its own for the next step.

@@ -42,10 +42,48 @@ impl Saved {
     }
 }
 
-/// Finds out before the work whether files can be written below `folder`; leaves nothing behind.
-pub(crate) fn probe(folder: &Path) -> Result<(), Failure> {
+/// Files on their way to a folder. One that cannot be saved keeps none of the others from the disk.
+pub(crate) struct Saving<T> {
+    saved: Vec<T>,
+    failed: Option<Failure>,
+}
+
+impl<T> Saving<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            saved: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Notes what became of a file.
+    pub(crate) fn note(&mut self, file: Result<T, Failure>) {
+        match (file, self.failed.take()) {
+            (Ok(file), failed) => {
+                self.saved.push(file);
+                self.failed = failed;
+            }
+            (Err(failure), None) => self.failed = Some(failure),
+            (Err(failure), Some(first)) => self.failed = Some(first.and(&failure)),
+        }
+    }
+
+    /// How many files are saved.
+    pub(crate) fn count(&self) -> usize {
+        self.saved.len()
+    }
+
+    /// What is saved, and a failure that names everything that is not.
+    pub(crate) fn end(self) -> (Vec<T>, Result<(), Failure>) {
+        (self.saved, self.failed.map_or(Ok(()), Err))
+    }
+}
+
+/// Finds out before the work whether files can be written below `folder`, which an option names; leaves nothing behind.
+pub(crate) fn probe(option: &str, folder: &Path) -> Result<(), Failure> {
     let refused = |reason: String| {
-        Failure::usage(format!("--out {}: {reason}", folder.display())).hint("name another folder")
+        Failure::usage(format!("{option} {}: {reason}", folder.display()))
+            .hint("name another folder")
     };
     // What is missing is made with the first output.
     let mut there = folder;
@@ -67,33 +105,32 @@ pub(crate) fn probe(folder: &Path) -> Result<(), Failure> {
         .map_err(|error| refused(format!("nothing can be written there: {error}")))
 }
 
-/// Saves outputs below `folder`, in the order they were made; answers those that are there, and the first failure. One that
-/// cannot be saved keeps none of the others from the disk.
+/// Saves outputs below `folder`, in the order they were made: those that are there now, and why others are not.
 pub(crate) async fn save(
     client: &Client,
     outputs: &[Output],
     folder: &Path,
 ) -> (Vec<Saved>, Result<(), Failure>) {
-    let mut saved = Vec::with_capacity(outputs.len());
-    let mut whole = Ok(());
+    let mut saving = Saving::new();
     for output in outputs {
         let wanted = folder.join(file_name(&output.name, &output.id));
-        match fetch(client, &output.id, output.hash.as_deref(), &wanted).await {
-            Ok(path) => saved.push(Saved {
-                path,
-                output: output.clone(),
-            }),
-            Err(failure) => {
-                // A server that cannot be reached, or lets this user in no more, gives none of the others either.
-                let is_over = matches!(failure.kind, Kind::Network | Kind::Unauthorized);
-                whole = whole.and(Err(failure));
-                if is_over {
-                    break;
-                }
-            }
+        let path = fetch(client, &output.id, output.hash.as_deref(), &wanted).await;
+        let file = path.map(|path| Saved {
+            path,
+            output: output.clone(),
+        });
+        // A server that cannot be reached, or lets this user in no more, gives none of the others either.
+        let is_over = file
+            .as_ref()
+            .is_err_and(|failure| matches!(failure.kind, Kind::Network | Kind::Unauthorized));
+        saving.note(file);
+        if is_over {
+            break;
         }
     }
-    (saved, whole)
+    let (saved, whole) = saving.end();
+    let hint = "name another folder with --out; `easel outputs JOB` fetches what is there";
+    (saved, whole.map_err(|failure| failure.or_hint(hint)))
 }
 
 /// Saves the bytes of an asset under this name, or one beside it if another file has it. Returns where they are.
@@ -108,9 +145,22 @@ pub(crate) async fn fetch(
     std::fs::create_dir_all(folder).map_err(failed)?;
     let file = temporary(folder).map_err(failed)?;
     let mut out = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
-    let fetched = client.download(id, hash, &mut out).await?;
+    let fetched = client.download(id, hash, &mut out).await;
+    let fetched = fetched.map_err(|error| Failure::from(error).of_file(wanted))?;
     drop(out);
     keep(file, wanted, fetched.size_bytes).map_err(failed)
+}
+
+/// Saves what a link leads to under this name, or one beside it if another file has it.
+pub(crate) async fn linked(
+    client: &Client,
+    url: &str,
+    most_bytes: usize,
+    wanted: &Path,
+) -> Result<PathBuf, Failure> {
+    let bytes = client.fetch_link(url, most_bytes).await;
+    let bytes = bytes.map_err(|error| Failure::from(error).of_file(wanted))?;
+    write(&bytes, wanted)
 }
 
 /// Writes bytes under this name, or one beside it if another file has it.
@@ -202,7 +252,6 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
         Kind::Failed,
         format!("{} cannot be written: {error}", path.display()),
     )
-    .hint("name another folder with --out; `easel outputs JOB` fetches what is there")
 }
 
 #[cfg(test)]
@@ -236,9 +285,24 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, b"mine").expect("a file");
         for out in [&file, &file.join("below")] {
-            let refused = probe(out).expect_err("no folder");
+            let refused = probe("--save", out).expect_err("no folder");
             assert_eq!(refused.kind, Kind::Usage);
+            assert!(refused.message.starts_with("--save "), "{refused:?}");
         }
-        probe(&folder.path().join("new/deep")).expect("it can be made");
+        probe("--out", &folder.path().join("new/deep")).expect("it can be made");
+    }
+
+    #[test]
+    fn every_file_that_is_not_saved_is_named() {
+        let mut saving = Saving::new();
+        let lost = |name: &str| Failure::new(Kind::Server, "no").of_file(Path::new(name));
+        for file in [Err(lost("a.png")), Ok("b.png"), Err(lost("c.png"))] {
+            saving.note(file);
+        }
+        let (saved, whole) = saving.end();
+        assert_eq!(saved, ["b.png"]);
+        let failure = whole.expect_err("two are lost");
+        assert_eq!(failure.kind, Kind::Server);
+        assert_eq!(failure.message, "a.png: no\n  c.png: no");
     }
 }

@@ -180,7 +180,7 @@ pub(crate) async fn outputs(
     id: &str,
     out: &Path,
 ) -> Result<(), Failure> {
-    outputs::probe(out)?;
+    outputs::probe("--out", out)?;
     let job = client.job(id).await?;
     if job.outputs.is_empty() && !shared.json {
         return Err(Failure::new(

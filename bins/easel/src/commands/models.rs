@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::arguments::{Call, ModelInput, Shared};
 use crate::failure::{Failure, Kind};
+use crate::outputs::Saving;
 use crate::pictures::{self, Protocol};
 use crate::{fields, media, outputs, terminal, text};
 
@@ -120,7 +121,7 @@ fn what(schema: &InputSchema, field: &Value) -> String {
 /// `easel call`.
 pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result<(), Failure> {
     if let Some(folder) = &call.save {
-        outputs::probe(folder)?;
+        outputs::probe("--save", folder)?;
     }
     let body = body(client, &call.input).await?;
     let key = call.idempotency_key.clone();
@@ -150,19 +151,27 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
             return Err(stopped.hint(format!("the same command with --idempotency-key {key} gets its answer")));
         }
     };
-    let saved = match &call.save {
-        Some(folder) => save(client, &answer, folder).await?,
-        None => Vec::new(),
+    let (saved, saved_all) = match &call.save {
+        Some(folder) => save(client, &answer, folder).await,
+        None => (Vec::new(), Ok(())),
     };
-    let out = match &call.out {
-        Some(out) => Some(outputs::write(&answer.body, out)?),
-        None => None,
+    let (out, written) = match &call.out {
+        Some(out) => match outputs::write(&answer.body, out) {
+            Ok(out) => (Some(out), Ok(())),
+            Err(failure) => (None, Err(failure)),
+        },
+        None => (None, Ok(())),
     };
+    let whole = saved_all.and(written).map_err(|failure| {
+        failure.or_hint(&format!(
+            "the call is paid: the same command with --idempotency-key {key} gets its answer again"
+        ))
+    });
     if shared.json {
         let output = output_of(&answer);
         let files = saved.iter().chain(&out);
         let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
-        return terminal::print(&text::json(&json!({
+        terminal::print(&text::json(&json!({
             "model": call.input.model,
             "idempotency_key": key,
             "request_id": answer.request_id,
@@ -170,16 +179,21 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
             "content_type": answer.content_type,
             "output": output,
             "files": files,
-        })));
+        })))?;
+        return whole;
     }
     if let Some(out) = out {
         terminal::print(&format!("{}\n", out.display()))?;
     } else if shown.has_begun {
         shown.finish()?;
     } else if saved.is_empty() {
-        print_answer(&answer)?;
+        // What could not be saved is not lost for that.
+        let printed = print_answer(&answer);
+        whole?;
+        return printed;
     }
-    show(&saved, pictures::protocol(call.shown.images))
+    show(&saved, pictures::protocol(call.shown.images))?;
+    whole
 }
 
 /// A failure after which the call may still run says how to get its answer.
@@ -322,34 +336,36 @@ fn show(saved: &[PathBuf], protocol: Option<Protocol>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Saves the files that an answer is or names.
+/// Saves the files that an answer is or names: those that are there now, and why others are not.
 async fn save(
     client: &Client,
     answer: &CallAnswer,
     folder: &Path,
-) -> Result<Vec<PathBuf>, Failure> {
+) -> (Vec<PathBuf>, Result<(), Failure>) {
+    let mut saving = Saving::new();
     if !answer.content_type.contains("json") {
         let extension = media::extension(&answer.content_type).unwrap_or("bin");
         let path = folder.join(format!("result.{extension}"));
-        return Ok(vec![outputs::write(&answer.body, &path)?]);
+        saving.note(outputs::write(&answer.body, &path));
+        return saving.end();
     }
     let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let mut named = Vec::new();
     texts(&value, &mut named);
-    let mut saved = Vec::new();
     for text in named.into_iter().take(MOST_FILES) {
-        let number = saved.len() + 1;
-        if let Some((media_type, data)) = data_url(text) {
+        let file = if let Some((media_type, data)) = data_url(text) {
             let extension = media::extension(media_type).unwrap_or("bin");
-            let path = folder.join(format!("result-{number}.{extension}"));
-            saved.push(outputs::write(&data, &path)?);
+            let number = saving.count() + 1;
+            outputs::write(&data, &folder.join(format!("result-{number}.{extension}")))
         } else if let Some(name) = linked_file(text) {
-            let bytes = client.fetch_link(text, LARGEST_FILE).await?;
             let path = folder.join(outputs::file_name(&name, "result.bin"));
-            saved.push(outputs::write(&bytes, &path)?);
-        }
+            outputs::linked(client, text, LARGEST_FILE, &path).await
+        } else {
+            continue;
+        };
+        saving.note(file);
     }
-    Ok(saved)
+    saving.end()
 }
 
 /// Every text of an answer, in its order.

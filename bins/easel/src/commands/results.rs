@@ -20,18 +20,19 @@ pub(crate) async fn results(
     save: Option<&Path>,
 ) -> Result<(), Failure> {
     if let Some(folder) = save {
-        outputs::probe(folder)?;
+        outputs::probe("--save", folder)?;
     }
     let call = client.generation(request).await?;
     let results = call["results"].as_array().cloned().unwrap_or_default();
-    let saved = match save {
-        Some(folder) => saved(client, &results, folder).await?,
-        None => Vec::new(),
+    let (saved, whole) = match save {
+        Some(folder) => saved(client, &results, folder).await,
+        None => (Vec::new(), Ok(())),
     };
     if shared.json {
         let files = saved.iter().map(|path| path.display().to_string());
         let files: Vec<String> = files.collect();
-        return terminal::print(&text::json(&json!({"results": results, "files": files})));
+        terminal::print(&text::json(&json!({"results": results, "files": files})))?;
+        return whole;
     }
     if results.is_empty() && !shared.quiet {
         terminal::say(
@@ -40,7 +41,8 @@ pub(crate) async fn results(
     }
     if save.is_some() {
         let lines = saved.iter().map(|path| format!("{}\n", path.display()));
-        return terminal::print(&lines.collect::<String>());
+        terminal::print(&lines.collect::<String>())?;
+        return whole;
     }
     let rows = results.iter().map(|result| {
         let told = match result["reason"].as_str() {
@@ -59,17 +61,17 @@ pub(crate) async fn results(
     terminal::print(&text::table(&["RESULT", "STATE", "SIZE", ""], &rows))
 }
 
-/// Saves what is kept; where it went.
-async fn saved(client: &Client, results: &[Value], folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut saved = Vec::new();
-    for result in results {
-        let Some(url) = result["url"].as_str() else {
-            continue;
-        };
-        let bytes = client.fetch_link(url, LARGEST_FILE).await?;
+/// Saves what is kept, in the order of the results: where it went, and what could not be saved.
+async fn saved(
+    client: &Client,
+    results: &[Value],
+    folder: &Path,
+) -> (Vec<PathBuf>, Result<(), Failure>) {
+    let mut saving = outputs::Saving::new();
+    for url in results.iter().filter_map(|result| result["url"].as_str()) {
         let name = url.rsplit('/').next().unwrap_or_default();
         let path = folder.join(outputs::file_name(name, "result.bin"));
-        saved.push(outputs::write(&bytes, &path)?);
+        saving.note(outputs::linked(client, url, LARGEST_FILE, &path).await);
     }
-    Ok(saved)
+    saving.end()
 }

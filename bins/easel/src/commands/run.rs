@@ -19,7 +19,7 @@ use crate::{inputs, outputs, terminal, text};
 /// `easel run`.
 pub(crate) async fn run(shared: &Shared, client: &Client, run: Run) -> Result<(), Failure> {
     let graph = GraphFile::read(&run.input.graph)?;
-    outputs::probe(&run.out)?;
+    outputs::probe("--out", &run.out)?;
     let job = submitted(shared, client, &run.input, graph).await?;
     let protocol = pictures::protocol(run.shown.images);
     let display = Display::new(shared.quiet, protocol);
@@ -47,7 +47,7 @@ pub(crate) async fn submit(
 /// `easel watch`.
 pub(crate) async fn watch(shared: &Shared, client: &Client, watch: Watch) -> Result<(), Failure> {
     if let Some(out) = &watch.out {
-        outputs::probe(out)?;
+        outputs::probe("--out", out)?;
     }
     let protocol = pictures::protocol(watch.shown.images);
     let display = Display::new(shared.quiet, protocol);
