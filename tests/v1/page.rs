@@ -249,6 +249,66 @@ async fn a_mask_is_painted_and_a_sound_and_a_video_are_played() {
     assert!(video["sound"].as_u64().unwrap() > 0, "{told:#}");
 }
 
+/// A video in a format that browsers do not play, with a sound.
+async fn foreign_video(path: &std::path::Path) {
+    let pictures = [
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc=size=192x144:rate=10:duration=2",
+    ];
+    let sound = ["-f", "lavfi", "-i", "sine=frequency=440:duration=2"];
+    let made = Command::new("ffmpeg")
+        .args(["-v", "error", "-y"])
+        .args(pictures)
+        .args(sound)
+        .args(["-c:v", "mpeg4", "-c:a", "mp3"])
+        .arg(path)
+        .output()
+        .await
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
+#[tokio::test]
+async fn every_sound_and_video_plays_in_its_node_and_in_the_panel_of_assets() {
+    let test = "every_sound_and_video_plays_in_its_node_and_in_the_panel_of_assets";
+    if lacks(test, &NEEDED) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("foreign.avi");
+    foreign_video(&foreign).await;
+    // The script has no key; what stands in its place is its last argument.
+    let foreign = foreign.to_str().unwrap();
+    let told = drive(test, "web_players.mjs", &[], Some(foreign)).await;
+    let told = told.unwrap();
+    judge_windows(&told);
+    let video = json!({"seconds": 2, "width": 192, "height": 144});
+    let sound = json!({"seconds": 2});
+    let saved = json!({
+        "saved_00001_.mp4": video,
+        "web_00001_.webm": video,
+        "flac_00001_.flac": sound,
+        "mp3_00001_.mp3": sound,
+        "opus_00001_.opus": sound,
+    });
+    assert_eq!(told["ended"], "success", "{told:#}");
+    assert_eq!(told["nodes"], saved, "{told:#}");
+    assert_eq!(told["panel"], saved, "{told:#}");
+    let temporary = json!([
+        {"kind": "flac", "seconds": 2},
+        {"kind": "mp4", "seconds": 2, "width": 192, "height": 144},
+    ]);
+    assert_eq!(told["temporary"], temporary, "{told:#}");
+    let foreign = &told["foreign"];
+    assert_eq!(foreign["ended"], "success", "{told:#}");
+    for shown in ["foreign_00001_.mp4", ".mp4"] {
+        let size = (&foreign[shown]["width"], &foreign[shown]["height"]);
+        assert_eq!(size, (&json!(192), &json!(144)), "{shown}: {told:#}");
+    }
+}
+
 #[tokio::test]
 async fn a_first_visit_opens_what_runs_and_says_what_does_not() {
     let test = "a_first_visit_opens_what_runs_and_says_what_does_not";
