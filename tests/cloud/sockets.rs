@@ -112,3 +112,42 @@ async fn a_picture_for_a_socket_elsewhere_fails_its_job_with_a_sentence() {
         assert!(server.terminate().await.unwrap().success());
     }
 }
+
+/// A page at one replica whose subscription another one answers, as a proxy without affinity has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_hears_the_log_whichever_replica_its_subscription_reaches() {
+    let Some(fleet) = Fleet::start("the log of two replicas").await else {
+        return;
+    };
+    let (a, b) = tokio::join!(fleet.replica("a"), fleet.replica("b"));
+    let (mut page, mut script) = tokio::join!(socket_at(&fleet, &a), socket_at(&fleet, &a));
+    let flags = json!({"type": "feature_flags", "data": {}}).to_string();
+    page.say(&flags).await.unwrap();
+    page.until(|message| message.kind() == "feature_flags")
+        .await
+        .unwrap();
+    let subscription = json!({"enabled": true, "clientId": "c"});
+    let subscription = Request::new("PATCH", "/internal/logs/subscribe")
+        .header("Content-Type", "application/json")
+        .body(subscription.to_string().as_bytes());
+    assert_eq!(fleet.send(&b, subscription).await.status, 200);
+
+    // Through both of them: any of the two may run it.
+    for (n, server) in [&a, &b].into_iter().enumerate() {
+        let prompt = prompt_at(&fleet, server, n).await;
+        let heard = page
+            .until(|message| message.kind() == "logs")
+            .await
+            .unwrap();
+        let line = heard.last().unwrap().data()["entries"][0]["m"].to_string();
+        assert!(line.contains(&prompt), "{line}");
+        // A client that is no page hears nothing that it did not ask this replica for.
+        let heard = script.until(is_end).await.unwrap();
+        assert!(heard.iter().all(|message| message.kind() != "logs"));
+        // The panel that is opened later has the same lines, of both.
+        for server in [&a, &b] {
+            let listed = fleet.send(server, Request::get("/internal/logs")).await;
+            assert!(listed.text().contains(&prompt), "{}", listed.text());
+        }
+    }
+}

@@ -375,7 +375,7 @@ impl Stack {
             file_names: self.installation.assets.file_names.clone(),
             image_tools: Arc::clone(&self.image_tools),
             sockets: self.sockets.clone(),
-            log_readers: LogReaders::default(),
+            log_readers: LogReaders::new(self.installation.jobs.changes.has_others()),
             sessions: WebSessions::new(self.installation.sessions.clone()),
             web_page,
             version: env!("CARGO_PKG_VERSION"),

@@ -89,6 +89,11 @@ impl Feed {
         }
     }
 
+    /// Notes that the client is a page.
+    pub(super) fn is_of_a_page(&self) {
+        self.reader.is_of_a_page();
+    }
+
     /// The message of a job that ended now, in ComfyUI's form; `None` if the client did not subscribe, or heard enough in this second.
     pub(super) fn ended(&mut self, job: &Job, now: Timestamp) -> Option<String> {
         if !self.reader.hears() {

@@ -166,6 +166,7 @@ impl Conversation for Heard {
         if !first || message.get("type").and_then(Value::as_str) != Some("feature_flags") {
             return;
         }
+        self.log.is_of_a_page();
         let wants = message
             .get("data")
             .and_then(|data| data.get("supports_preview_metadata"));

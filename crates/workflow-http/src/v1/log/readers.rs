@@ -11,6 +11,8 @@ use accounts::AccountId;
 /// The open sockets by account. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct LogReaders {
+    /// Whether another replica may answer what a client asks of its sockets here.
+    has_others: bool,
     open: Arc<Mutex<HashMap<AccountId, Vec<Seat>>>>,
 }
 
@@ -29,6 +31,15 @@ pub(super) struct LogReader {
 }
 
 impl LogReaders {
+    /// Those of a process, beside which others may serve the installation.
+    #[must_use]
+    pub fn new(has_others: bool) -> Self {
+        Self {
+            has_others,
+            ..Self::default()
+        }
+    }
+
     /// Takes down a socket. It does not hear of the log yet.
     pub(super) fn open(&self, account: &AccountId, client: &str) -> LogReader {
         let hears = Arc::new(AtomicBool::new(false));
@@ -60,6 +71,14 @@ impl LogReaders {
 }
 
 impl LogReader {
+    /// Notes that a page is at the other end, which knows messages of the log and passes them over while its panel is closed. Where
+    /// its subscription may reach another replica than its socket, it hears without one, until it asks here for silence.
+    pub(super) fn is_of_a_page(&self) {
+        if self.readers.has_others {
+            self.hears.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the socket hears of the log now.
     pub(super) fn hears(&self) -> bool {
         self.hears.load(Ordering::Relaxed)
@@ -101,5 +120,18 @@ mod tests {
         assert!(readers.lock().is_empty(), "nor is anything kept of others");
         let later = readers.open(&a, "one");
         assert!(!later.hears(), "a new socket asks for itself");
+    }
+
+    #[test]
+    fn a_page_hears_without_asking_where_another_replica_may_be_asked() {
+        let a = "a".parse().expect("an id");
+        for has_others in [false, true] {
+            let readers = LogReaders::new(has_others);
+            let (page, script) = (readers.open(&a, "page"), readers.open(&a, "script"));
+            page.is_of_a_page();
+            assert_eq!((page.hears(), script.hears()), (has_others, false));
+            readers.set(&a, "page", false);
+            assert!(!page.hears(), "it asked for silence");
+        }
     }
 }
