@@ -33,6 +33,7 @@ const fn format(video: bool, extension: &'static str, content_type: &'static str
 static MP4: MediaFormat = format(true, "mp4", "video/mp4");
 static QUICKTIME: MediaFormat = format(true, "mov", "video/quicktime");
 static WEBM: MediaFormat = format(true, "webm", "video/webm");
+static MATROSKA: MediaFormat = format(true, "mkv", "video/x-matroska");
 static M4A: MediaFormat = format(false, "m4a", "audio/mp4");
 static MP3: MediaFormat = format(false, "mp3", "audio/mpeg");
 static WAV: MediaFormat = format(false, "wav", "audio/wav");
@@ -43,7 +44,7 @@ impl Media {
     /// A video, by its first bytes.
     ///
     /// # Errors
-    /// If they are not those of an MP4, QuickTime or WebM file.
+    /// If they are not those of an MP4, QuickTime, WebM or Matroska file.
     pub fn video(bytes: Bytes) -> Result<Self, NodeError> {
         Self::known(
             bytes,
@@ -73,6 +74,11 @@ impl Media {
     /// Whether it is an MP4 file.
     pub(super) fn is_mp4(&self) -> bool {
         self.format == &MP4
+    }
+
+    /// Whether it is a Matroska file that is no WebM file.
+    pub(super) fn is_matroska(&self) -> bool {
+        self.format == &MATROSKA
     }
 
     /// The file as it is, shown under `list`.
@@ -117,6 +123,7 @@ fn sniffed(bytes: &[u8]) -> Option<&'static MediaFormat> {
     // The eleven bits that begin a frame, and a layer that is one.
     let is_frame = bytes.len() > 1 && bytes[0] == 0xff && bytes[1] & 0xe6 >= 0xe2;
     match bytes {
+        [0x1a, 0x45, 0xdf, 0xa3, ..] if is_matroska(bytes) => Some(&MATROSKA),
         [0x1a, 0x45, 0xdf, 0xa3, ..] => Some(&WEBM),
         _ if is_wave => Some(&WAV),
         [b'f', b'L', b'a', b'C', ..] => Some(&FLAC),
@@ -125,6 +132,14 @@ fn sniffed(bytes: &[u8]) -> Option<&'static MediaFormat> {
         _ if is_frame => Some(&MP3),
         _ => None,
     }
+}
+
+/// Whether the head of an EBML file calls itself `matroska`; that of a WebM file says `webm` in this place.
+fn is_matroska(bytes: &[u8]) -> bool {
+    const HEAD: usize = 64;
+    const DOCTYPE: &[u8] = b"matroska";
+    let head = &bytes[..bytes.len().min(HEAD)];
+    head.windows(DOCTYPE.len()).any(|part| part == DOCTYPE)
 }
 
 #[cfg(test)]
@@ -140,6 +155,8 @@ mod tests {
         assert_eq!(video(b"\0\0\0\x20ftypisom"), Ok("mp4"));
         assert_eq!(video(b"\0\0\0\x14ftypqt  "), Ok("mov"));
         assert_eq!(video(b"\x1a\x45\xdf\xa3"), Ok("webm"));
+        let matroska = b"\x1a\x45\xdf\xa3\x8b\x42\x82\x88matroska";
+        assert_eq!(video(matroska), Ok("mkv"));
         assert_eq!(audio(b"\0\0\0\x20ftypM4A "), Ok("m4a"));
         assert_eq!(audio(b"ID3\x04"), Ok("mp3"));
         assert_eq!(audio(b"\xff\xfb\x90"), Ok("mp3"));

@@ -112,6 +112,19 @@ async fn tracks_are_copied_where_the_container_takes_them() {
     assert_eq!(output.content_type, "video/x-matroska");
     // The same packets with another graph beside them.
     assert!(bytes.len().abs_diff(file.len()) < 2048, "{}", bytes.len());
+    // Who chooses no container has an MP4, as in ComfyUI; the packets are the same again.
+    let unchosen = json!({
+        "1": {"class_type": "LoadVideo", "inputs": {"file": "pq.mkv"}},
+        "2": {"class_type": "SaveVideo", "inputs": {
+            "video": ["1", 0], "filename_prefix": "unchosen", "format": "auto", "codec": "auto",
+        }},
+    });
+    let told = bench.run(&unchosen).await.expect_success();
+    let (output, mp4) = &told.outputs[0];
+    assert_eq!(output.path.as_str(), "unchosen_00001_.mp4");
+    assert_eq!(output.content_type, "video/mp4");
+    assert_eq!(&mp4[4..8], b"ftyp");
+    assert!(mp4.len().abs_diff(file.len()) < 4096, "{}", mp4.len());
     let told = bench.run(&graph("sRGB")).await;
     let error = format!("{:?}", told.result.unwrap_err());
     assert!(

@@ -168,7 +168,7 @@ impl Wanted {
         };
         let media = Media::video(bytes.clone()).ok()?;
         let suits = match self.container {
-            None => true,
+            None => !media.is_matroska(),
             Some(Container::Mp4) => media.is_mp4(),
             Some(Container::Mkv | Container::WebM) => false,
         };
@@ -236,6 +236,11 @@ impl Wanted {
             |name: &str| format.is_some_and(|format| format.split(',').any(|of| of == name));
         Ok(is_wanted
             && match self.container {
+                // What a browser plays of a Matroska file lies in an MP4 as well.
+                None if is_of("matroska") => {
+                    matches!(codec, Some("h264" | "hevc" | "av1" | "vp9"))
+                        && matches!(sound, None | Some(Some("aac" | "mp3" | "opus" | "flac")))
+                }
                 None | Some(Container::Mp4) => is_of("mp4"),
                 Some(Container::Mkv) => is_of("matroska"),
                 Some(Container::WebM) => {
