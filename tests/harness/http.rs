@@ -136,7 +136,10 @@ impl Request {
     /// # Errors
     /// If the server cannot be reached or cuts the connection before the answer is complete.
     pub async fn send(&self, server: SocketAddr) -> io::Result<Answer> {
-        Connection::open(server).await?.send(&self.bytes(server)).await
+        Connection::open(server)
+            .await?
+            .send(&self.bytes(server))
+            .await
     }
 }
 
