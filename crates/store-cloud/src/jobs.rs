@@ -33,7 +33,6 @@ use workflow_core::{
 };
 
 use crate::changes::PgChanges;
-use crate::step::Step;
 use crate::{Database, DatabaseError};
 use places::Places;
 use rows::Row;
@@ -50,6 +49,7 @@ pub struct PgJobs {
     saves: Together<SaveJob, SaveOutcome>,
     demands: Together<Timestamp, Demand>,
     positions: Together<(AccountId, JobId), Option<u64>>,
+    rows: Together<JobId, Result<Option<Row>, DatabaseError>>,
 }
 
 /// What every operation needs.
@@ -101,6 +101,9 @@ impl PgJobs {
             positions: Together::start(&shared, 128, |store, items| {
                 async move { queue::positions(&store, items).await }.boxed()
             }),
+            rows: Together::start(&shared, 64, |store, ids| {
+                async move { rows::load_each(&store, &ids).await }.boxed()
+            }),
             shared,
         }
     }
@@ -112,8 +115,7 @@ impl PgJobs {
         id: JobId,
         now: Timestamp,
     ) -> Result<Option<Row>, DatabaseError> {
-        let step = Step::on(&self.shared.database).await?;
-        let found = rows::load_one(&step, id).await?;
+        let found = self.rows.ask(id).await??;
         let is_visible = |row: &Row| row.job.account == *account && !row.job.is_expired(now);
         Ok(found.filter(is_visible))
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use workflow_core::{Epoch, Job, JobBody, JobId, JobStatus, WorkerId};
 
 use super::documents::{self, ErrorDocument, ProgressDocument};
-use super::sets;
+use super::{Shared, sets};
 use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned, whole_micros};
 use crate::statements::{Values, execute, prepare, query, whole};
@@ -83,11 +83,18 @@ pub(super) async fn load(
     found.collect()
 }
 
-/// The same for one job, in a transaction of its own whose plan is kept: planning takes longer than reading.
-pub(super) async fn load_one(step: &Step, id: JobId) -> Result<Option<Row>, DatabaseError> {
-    let ids = [id.0];
-    let [load] = prepare(&**step, [&*load_sql()]).await?;
-    let values: Values<'_> = &[&&ids[..]];
+/// The same of those who asked, for each of them, in a transaction of its own whose plan is kept: planning takes longer than
+/// reading. A row that cannot be read is nobody's but those who asked for it.
+pub(super) async fn load_each(
+    store: &Shared,
+    asked: &[JobId],
+) -> Result<Vec<Result<Option<Row>, DatabaseError>>, DatabaseError> {
+    let mut ids: Vec<Uuid> = asked.iter().map(|id| id.0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let step = Step::on(&store.database).await?;
+    let [load] = prepare(&*step, [&*load_sql()]).await?;
+    let values: Values<'_> = &[&ids];
     let (begun, found, ended) = tokio::join!(
         step.begin(Commits::Lazily),
         step.query(&load, values),
@@ -96,7 +103,15 @@ pub(super) async fn load_one(step: &Step, id: JobId) -> Result<Option<Row>, Data
     begun?;
     let found = found?;
     ended?;
-    found.first().map(with_outputs).transpose()
+    let mut rows = HashMap::with_capacity(found.len());
+    for row in &found {
+        rows.insert(row.try_get::<_, Uuid>("id")?, row);
+    }
+    let each = asked.iter().map(|id| {
+        let row = rows.get(&id.0);
+        row.map(|row| with_outputs(row)).transpose()
+    });
+    Ok(each.collect())
 }
 
 fn load_sql() -> String {

@@ -259,3 +259,45 @@ async fn places_that_are_asked_for_together_are_those_of_each() {
     let expected = (0..300).flat_map(|n| [Some(n), None]);
     assert_eq!(places, expected.collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn jobs_that_are_looked_at_together_are_those_of_each() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let database = testing::database().await;
+    let jobs = jobs(&database);
+    for n in 1..=5 {
+        insert_for(&jobs, "acme", n).await;
+    }
+    let connection = database.connection().await.expect("it answers");
+    let spoil = "UPDATE jobs SET progress = 'none' WHERE id = $1";
+    let spoiled = connection.execute(spoil, &[&Uuid::from_u128(3)]).await;
+    assert_eq!(spoiled.expect("it may"), 1);
+    let transactions = async || {
+        let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+        let flushed = connection.batch_execute("SELECT pg_stat_force_next_flush()");
+        flushed.await.expect("it answers");
+        let row = connection.query_one(sql, &[]).await;
+        row.expect("an answer").get::<_, i64>(0)
+    };
+    let before = transactions().await;
+    let account = acme();
+    let asked = [1, 2, 3, 4, 9, 1].repeat(50);
+    let looks = asked
+        .iter()
+        .map(|n| jobs.load(&account, JobId(Uuid::from_u128(*n)), at(1)));
+    let looks = futures_util::future::join_all(looks).await;
+    for (n, found) in asked.iter().zip(looks) {
+        match n {
+            3 => drop(found.expect_err("nobody can read it")),
+            9 => assert_eq!(found.expect("an answer"), None),
+            _ => {
+                let found = found.expect("an answer").expect("it is there");
+                assert_eq!(found.id.0.as_u128(), *n);
+            }
+        }
+    }
+    let took = transactions().await - before;
+    assert!(took < 50, "{took} for 300 looks");
+}

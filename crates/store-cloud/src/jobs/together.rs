@@ -48,8 +48,12 @@ impl<T: Clone + Send + 'static, A: Send + 'static> Together<T, A> {
 
     /// Has an item written with others.
     pub(super) async fn write(&self, item: T) -> Result<A, StoreError> {
-        let written = self.0.write(item).await.and_then(|written| written);
-        written.map_err(unavailable)
+        self.ask(item).await.map_err(unavailable)
+    }
+
+    /// Has a question answered with others.
+    pub(super) async fn ask(&self, item: T) -> Result<A, DatabaseError> {
+        self.0.write(item).await.and_then(|answered| answered)
     }
 }
 
