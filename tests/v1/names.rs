@@ -153,6 +153,22 @@ async fn two_uploads_of_one_content_at_once_are_of_both_their_kinds() {
 }
 
 #[tokio::test]
+async fn an_input_is_not_lost_to_a_file_of_another_kind_that_comes_at_once() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for round in 0..20 {
+        let name = format!("{round}.txt");
+        assert_eq!(send(&server, &name, "temp", b"before").await, name);
+        let (mine, passing) = tokio::join!(
+            send(&server, &name, "input", b"mine"),
+            send(&server, &name, "temp", b"passing"),
+        );
+        assert_eq!(mine, name);
+        assert_eq!(seen(&server, &name, "input").await, "mine", "{passing}");
+    }
+}
+
+#[tokio::test]
 async fn a_kind_among_the_tags_of_an_upload_of_v2_counts() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();

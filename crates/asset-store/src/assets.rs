@@ -218,6 +218,22 @@ impl Assets {
             .await
     }
 
+    /// As [`Assets::keep_under_free_name`], in place of a record that has the name, if it still is the newest of it.
+    ///
+    /// # Errors
+    /// [`AssetsError::NameTaken`] if another upload of other bytes has the name by now; else as [`Assets::keep`].
+    pub async fn keep_in_place_of(
+        &self,
+        replaced: AssetId,
+        blob: Blob,
+        upload: Upload,
+        now: Timestamp,
+    ) -> Result<Created, AssetsError> {
+        let rule = InsertRule::InPlaceOf(replaced);
+        self.insert(upload, blob.hash, blob.size_bytes, rule, now)
+            .await
+    }
+
     /// Makes a record over bytes that the account already has, or gives its record of the same name again.
     ///
     /// # Errors
@@ -392,7 +408,7 @@ impl Assets {
             fingerprint: match rule {
                 // Its type is that of the bytes, which the account's newest record says and not the request.
                 InsertRule::FromHash => fingerprint(&upload, "", &hash),
-                InsertRule::Upload | InsertRule::FreeName => {
+                InsertRule::Upload | InsertRule::FreeName | InsertRule::InPlaceOf(_) => {
                     fingerprint(&upload, &upload.content_type, &hash)
                 }
             },

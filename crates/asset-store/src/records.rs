@@ -29,6 +29,9 @@ pub enum InsertRule {
     /// The bytes came with the request, for a name that nothing else may have: a live record of this path that no job made is
     /// given again if it has the same bytes, and stands in the way if it has others.
     FreeName,
+    /// As [`InsertRule::FreeName`], but this record does not stand in the way: the new one takes its name, whatever bytes it has. Only
+    /// while it is the newest of the name.
+    InPlaceOf(AssetId),
     /// Only the hash came: the account must have a live record over it, and one of the same path is given again.
     FromHash,
 }
@@ -56,9 +59,9 @@ pub enum InsertOutcome {
         /// Whether this account already had these bytes.
         had_bytes: bool,
     },
-    /// [`InsertRule::FromHash`] and [`InsertRule::FreeName`]: the account's record of this hash and path, its deadline extended.
+    /// [`InsertRule::FromHash`], [`InsertRule::FreeName`] and [`InsertRule::InPlaceOf`]: the account's record of this hash and path, its deadline extended.
     Existing(Asset),
-    /// [`InsertRule::FreeName`]: the newest upload of this name has other bytes. Nothing was kept, and the key is free.
+    /// [`InsertRule::FreeName`] and [`InsertRule::InPlaceOf`]: the newest upload of this name has other bytes. Nothing was kept, and the key is free.
     NameTaken,
     /// The key was claimed before by the same request: the record made then.
     Replayed(Asset),

@@ -102,7 +102,7 @@ impl RecordRows {
                 && !asset.is_expired(now)
         });
         let named = asked.file_path.clone().map(AssetQuery::Upload);
-        let named = named.filter(|_| insert.rule == InsertRule::FreeName);
+        let named = named.filter(|_| insert.rule.is_of_a_name());
         let named = named.and_then(|name| self.find(&asked.account, &name, now));
         RecordFacts {
             named: named.cloned(),

@@ -20,7 +20,7 @@ pub struct RecordFacts {
     pub had_bytes: bool,
     /// Under [`InsertRule::FromHash`], the account's newest live record of these bytes and this name.
     pub same: Option<Asset>,
-    /// Under [`InsertRule::FreeName`], the account's newest live record of this name that no job made.
+    /// Under a rule that [looks at the name](InsertRule::is_of_a_name), the account's newest live record of this name that no job made.
     pub named: Option<Asset>,
     /// Bytes that the account has stored; of no meaning without a bound.
     pub stored_bytes: u64,
@@ -46,6 +46,17 @@ pub fn fits(stored_bytes: u64, bytes: u64, most_bytes: Option<u64>) -> bool {
     most_bytes.is_none_or(|most| stored_bytes.saturating_add(bytes) <= most)
 }
 
+impl InsertRule {
+    /// Whether it counts which upload has the name.
+    #[must_use]
+    pub fn is_of_a_name(self) -> bool {
+        match self {
+            Self::FreeName | Self::InPlaceOf(_) => true,
+            Self::Upload | Self::FromHash => false,
+        }
+    }
+}
+
 impl InsertAsset {
     /// What becomes of it. What a key stands for is answered first, then the rule counts, then the bytes of the account, of which a
     /// record that is there takes none.
@@ -60,6 +71,7 @@ impl InsertAsset {
         let there = match self.rule {
             InsertRule::Upload => None,
             InsertRule::FreeName => facts.named.as_ref(),
+            InsertRule::InPlaceOf(id) => facts.named.as_ref().filter(|there| there.id != id),
             InsertRule::FromHash if !facts.had_bytes => {
                 return InsertStep::Answer(InsertOutcome::BlobNotFound);
             }

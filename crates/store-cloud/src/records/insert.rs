@@ -91,18 +91,20 @@ async fn facts(
     let of_hash = AssetQuery::Hash(asked.hash);
     let newest = rows::find(rows, &asked.account, &of_hash, now).await?;
     let same = match (insert.rule, &newest) {
-        (InsertRule::Upload | InsertRule::FreeName, _) | (_, None) => None,
+        (InsertRule::Upload | InsertRule::FreeName | InsertRule::InPlaceOf(_), _) | (_, None) => {
+            None
+        }
         (InsertRule::FromHash, Some(newest)) if newest.file_path == asked.file_path => {
             Some(newest.clone())
         }
         (InsertRule::FromHash, Some(_)) => same(rows, asked, now).await?,
     };
-    let named = match (insert.rule, asked.file_path.clone()) {
-        (InsertRule::FreeName, Some(path)) => {
+    let named = match asked.file_path.clone() {
+        Some(path) if insert.rule.is_of_a_name() => {
             let query = AssetQuery::Upload(path);
             rows::find(rows, &asked.account, &query, now).await?
         }
-        _ => None,
+        Some(_) | None => None,
     };
     Ok(RecordFacts {
         known_key: None,

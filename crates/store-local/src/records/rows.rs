@@ -71,13 +71,16 @@ fn facts(rows: &Connection, insert: &InsertAsset, now: Timestamp) -> rusqlite::R
         had_bytes,
         same: match insert.rule {
             InsertRule::FromHash if had_bytes => same(rows, asked, now)?,
-            InsertRule::FromHash | InsertRule::FreeName | InsertRule::Upload => None,
+            InsertRule::FromHash
+            | InsertRule::FreeName
+            | InsertRule::InPlaceOf(_)
+            | InsertRule::Upload => None,
         },
-        named: match (insert.rule, asked.file_path.clone()) {
-            (InsertRule::FreeName, Some(path)) => {
+        named: match asked.file_path.clone() {
+            Some(path) if insert.rule.is_of_a_name() => {
                 find(rows, account, &AssetQuery::Upload(path), now)?
             }
-            _ => None,
+            Some(_) | None => None,
         },
         stored_bytes: match insert.most_bytes {
             Some(_) => stored_bytes(rows, account)?,

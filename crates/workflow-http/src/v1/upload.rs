@@ -203,28 +203,38 @@ async fn store(
     };
     // Another upload may take the name after it was found to be free, so whoever makes the record first has it.
     for _ in 0..MOST_NAMES {
-        let named = upload(place.path.clone());
-        match assets.keep_under_free_name(blob, named, now).await {
-            // Asked again: another upload may have taken the name as another kind meanwhile.
-            Err(AssetsError::NameTaken)
-                if replaces && may_replace(call, &file.name, kind).await? =>
-            {
-                let replacing = upload(place.path);
-                return Ok(assets.keep(blob, replacing, now).await?.asset);
-            }
+        let path = &place.path;
+        let named = upload(path.clone());
+        let mut kept = assets.keep_under_free_name(blob, named, now).await;
+        // What is replaced is what was looked at, and no upload of another kind that came since.
+        if matches!(kept, Err(AssetsError::NameTaken))
+            && replaces
+            && let Some(there) = there(call, &file.name).await?
+            && gives_way(&there, kind)
+        {
+            let replacing = upload(path.clone());
+            kept = assets
+                .keep_in_place_of(there.id, blob, replacing, now)
+                .await;
+        } else if let Ok(created) = &kept
+            && let there = &created.asset
+            && !kinds(there).contains(&kind)
+        {
+            // It is of both kinds from now on, where ComfyUI has it in both folders.
+            let both = kinds(there).into_iter().chain([kind]);
+            let of_both = Upload {
+                tags: with_kinds(there.tags.clone(), both),
+                ..upload(path.clone())
+            };
+            kept = assets.keep_in_place_of(there.id, blob, of_both, now).await;
+        }
+        match kept {
             Err(AssetsError::NameTaken) => {}
             kept => {
                 let kept = kept?.asset;
-                let kinds = kinds(&kept);
-                if kinds.contains(&kind) {
+                if kinds(&kept).contains(&kind) {
                     return Ok(kept);
                 }
-                // It is of both kinds from now on, where ComfyUI has it in both folders.
-                let of_both = Upload {
-                    tags: with_kinds(kept.tags, kinds.into_iter().chain([kind])),
-                    ..upload(place.path)
-                };
-                return Ok(assets.keep(blob, of_both, now).await?.asset);
             }
         }
         replaces = overwrite && may_replace(call, &file.name, kind).await?;
@@ -254,13 +264,22 @@ fn with_kinds(mut tags: Vec<String>, kinds: impl Iterator<Item = FileKind>) -> V
     tags
 }
 
-/// Whether an upload of a kind may take the place of the one that has its name: an input that of any, another kind that of one that
-/// is nothing else.
+/// Whether an upload of a kind may have this name in place of the one that has it.
 async fn may_replace(call: &Call<'_>, name: &str, kind: FileKind) -> Result<bool, ApiError> {
+    let there = there(call, name).await?;
+    Ok(there.is_none_or(|there| gives_way(&there, kind)))
+}
+
+/// The upload that has a name.
+async fn there(call: &Call<'_>, name: &str) -> Result<Option<Asset>, ApiError> {
     let query = AssetQuery::Upload(path(name, 0)?);
     let there = call.service.assets.find(call.account(), &query, call.now);
-    let there = there.await?;
-    Ok(kind == FileKind::Input || there.is_none_or(|there| kinds(&there) == [kind]))
+    Ok(there.await?)
+}
+
+/// Whether an upload of a kind may take the place of another one: an input that of any, another kind that of one that is nothing else.
+fn gives_way(there: &Asset, kind: FileKind) -> bool {
+    kind == FileKind::Input || kinds(there) == [kind]
 }
 
 /// Keeps a file of the program as an upload of an account that has none of this name.

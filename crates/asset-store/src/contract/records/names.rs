@@ -7,6 +7,8 @@ pub(super) async fn rules(fresh: impl Fn() -> Arc<dyn AssetRecords>) {
     the_same_bytes_under_their_name_are_the_same_record_for_longer(&*fresh()).await;
     what_jobs_made_expired_or_is_anothers_takes_no_name(&*fresh()).await;
     uploads_at_once_get_a_name_once(&*fresh()).await;
+    what_is_replaced_is_the_newest_of_its_name(&*fresh()).await;
+    one_of_many_replaces_a_record(&*fresh()).await;
 }
 
 async fn named(
@@ -107,4 +109,47 @@ async fn uploads_at_once_get_a_name_once(records: &dyn AssetRecords) {
     let taken = |outcome: &&InsertOutcome| **outcome == InsertOutcome::NameTaken;
     assert_eq!(outcomes.iter().filter(made).count(), 1);
     assert_eq!(outcomes.iter().filter(taken).count(), 15);
+}
+
+async fn in_place_of(records: &dyn AssetRecords, replaced: &Asset, asset: &Asset) -> InsertOutcome {
+    let rule = InsertRule::InPlaceOf(replaced.id);
+    insert(records, asset, rule, None, at(1)).await
+}
+
+async fn what_is_replaced_is_the_newest_of_its_name(records: &dyn AssetRecords) {
+    let first = asset(1, b"one", Some("a.png"));
+    let second = asset(2, b"two", Some("a.png"));
+    let third = asset(3, b"three", Some("a.png"));
+    upload(records, &first).await;
+    let made = in_place_of(records, &first, &second).await;
+    assert_eq!(made, created(&second, false));
+    let late = in_place_of(records, &first, &third).await;
+    assert_eq!(late, InsertOutcome::NameTaken, "another one came before");
+    assert_eq!(get(records, third.id, at(1)).await, None, "nothing is kept");
+    // The same bytes are the record that is there, and a record of the same bytes may have a newer one in its place.
+    let same = in_place_of(records, &first, &asset(4, b"two", Some("a.png"))).await;
+    assert_eq!(same, InsertOutcome::Existing(second.clone()));
+    let again = asset(5, b"two", Some("a.png"));
+    let made = in_place_of(records, &second, &again).await;
+    assert_eq!(made, created(&again, true));
+    // A name that nothing has is free.
+    let elsewhere = asset(6, b"six", Some("b.png"));
+    let made = in_place_of(records, &first, &elsewhere).await;
+    assert_eq!(made, created(&elsewhere, false));
+}
+
+async fn one_of_many_replaces_a_record(records: &dyn AssetRecords) {
+    let first = asset(1, b"first", Some("race.png"));
+    upload(records, &first).await;
+    let bytes: Vec<[u8; 1]> = (0..16).map(|n| [n]).collect();
+    let assets: Vec<Asset> = (2..)
+        .zip(&bytes)
+        .map(|(id, bytes)| asset(id, bytes, Some("race.png")))
+        .collect();
+    let replacing = assets
+        .iter()
+        .map(|asset| in_place_of(records, &first, asset));
+    let outcomes = join_all(replacing).await;
+    let made = |outcome: &&InsertOutcome| matches!(outcome, InsertOutcome::Created { .. });
+    assert_eq!(outcomes.iter().filter(made).count(), 1);
 }
