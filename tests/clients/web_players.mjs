@@ -96,7 +96,9 @@ const temporary = await page.evaluate(async () => {
   const jobs = await (await window.app.api.fetchApi("/history")).json();
   const [{ outputs }] = Object.values(jobs);
   const files = Object.values(outputs).flatMap(({ images = [], audio = [] }) => [...images, ...audio]);
-  return files.filter(({ type }) => type === "temp").map(({ filename }) => filename).sort();
+  const kind = (name) => name.split(".").pop();
+  const names = files.filter(({ type }) => type === "temp").map(({ filename }) => filename);
+  return names.sort((one, other) => kind(one).localeCompare(kind(other)));
 });
 const saved = ["saved_00001_.mp4", "web_00001_.webm", "flac_00001_.flac", "mp3_00001_.mp3", "opus_00001_.opus"];
 const inNodes = await players("video, audio", [...saved, ...temporary]);
@@ -114,7 +116,8 @@ await page.locator(panel).hover();
 told.panel = {};
 for (const name of [...saved].reverse()) {
   const path = `${panel} :is(audio, video)[src*="filename=${name}"]`;
-  while ((await page.locator(path).count()) === 0) {
+  for (let turns = 0; (await page.locator(path).count()) === 0; turns += 1) {
+    if (turns === 500) throw new Error(`${name} is not in the panel`);
     await page.mouse.wheel(0, 200);
     await page.evaluate(() => new Promise(requestAnimationFrame));
   }

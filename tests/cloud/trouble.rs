@@ -5,6 +5,8 @@ use it::{BucketProxy, Trouble};
 
 use super::*;
 
+/// A blob of this size is an object; the bytes of smaller ones are in the database.
+const LEAST: usize = 20_000;
 const UNWELL: Trouble = Trouble::Refused(503, "<Error><Code>SlowDown</Code></Error>");
 
 /// A replica `a` behind a proxy to the bucket, and a replica `b` that reaches it directly.
@@ -35,6 +37,15 @@ fn bytes(seed: u8, length: usize) -> Vec<u8> {
         state.to_be_bytes()
     });
     words.flatten().take(length).collect()
+}
+
+/// A job whose output is an object.
+fn large_graph(color: usize) -> Value {
+    let mut graph = tiny_graph(color);
+    for side in ["width", "height"] {
+        graph["1"]["inputs"][side] = json!(4096);
+    }
+    graph
 }
 
 async fn try_upload(fleet: &Fleet, server: &Server, name: &str, content: &[u8]) -> Answer {
@@ -68,7 +79,7 @@ async fn single_requests_that_a_bucket_fails_are_not_noticed() {
     };
     let proxy = proxy.unwrap();
     // At once, from a file, and in parts.
-    for (seed, length) in [(1, 1_000), (2, 3_000_000), (3, 17_000_000)] {
+    for (seed, length) in [(1, LEAST), (2, 3_000_000), (3, 17_000_000)] {
         let content = bytes(seed, length);
         if length > 8 << 20 {
             // The beginning of the parts; their end works, and its answer is lost.
@@ -98,13 +109,14 @@ async fn single_requests_that_a_bucket_fails_are_not_noticed() {
     // What a job makes.
     assert!(b.terminate().await.unwrap().success());
     proxy.next("PUT", [UNWELL, Trouble::LostAnswer]);
-    let job = fleet.submit(&a, &tiny_graph(5)).await;
+    let job = fleet.submit(&a, &large_graph(5)).await;
     let ended = fleet.ended(&a, &job).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
     let target = content_of(&ended["outputs"][0]);
     proxy.next("GET", [UNWELL, Trouble::Cut(20)]);
     let picture = fleet.get(&a, &target).await;
     let size = ended["outputs"][0]["size_bytes"].as_u64().unwrap();
+    assert!(size >= LEAST as u64, "{size}");
     assert_eq!(picture.body.len() as u64, size);
     assert_eq!(proxy.left(), 0, "every trouble was met");
     assert!(a.terminate().await.unwrap().success());
@@ -118,7 +130,7 @@ async fn what_a_bucket_does_not_take_is_refused_and_leaves_nothing() {
     };
     let proxy = proxy.unwrap();
     proxy.always(Some(UNWELL));
-    for (seed, length) in [(1, 1_000), (2, 9_000_000)] {
+    for (seed, length) in [(1, LEAST), (2, 9_000_000)] {
         let refused = try_upload(&fleet, &a, "refused.bin", &bytes(seed, length)).await;
         let said = refused.text();
         assert_eq!(refused.status, 500, "{said}");
@@ -129,7 +141,7 @@ async fn what_a_bucket_does_not_take_is_refused_and_leaves_nothing() {
     }
     // Nothing of them can be had, and a job whose result is not taken says so.
     assert!(b.terminate().await.unwrap().success());
-    let job = fleet.submit(&a, &tiny_graph(1)).await;
+    let job = fleet.submit(&a, &large_graph(1)).await;
     let ended = fleet.ended(&a, &job).await;
     assert_eq!(ended["status"], "failed", "{ended:#}");
     assert_eq!(ended["error"]["code"], "engine_error", "{ended:#}");
@@ -137,12 +149,12 @@ async fn what_a_bucket_does_not_take_is_refused_and_leaves_nothing() {
     // It is back.
     proxy.always(None);
     let b = fleet.replica("b").await;
-    for (seed, length) in [(1, 1_000), (2, 9_000_000)] {
+    for (seed, length) in [(1, LEAST), (2, 9_000_000)] {
         let content = bytes(seed, length);
         let asset = upload(&fleet, &a, "taken.bin", &content).await;
         assert_eq!(fleet.get(&b, &content_of(&asset)).await.body, content);
     }
-    let job = fleet.submit(&a, &tiny_graph(2)).await;
+    let job = fleet.submit(&a, &large_graph(2)).await;
     assert_eq!(fleet.ended(&a, &job).await["status"], "succeeded");
     for server in [a, b] {
         assert!(server.terminate().await.unwrap().success());
@@ -163,19 +175,20 @@ async fn a_slow_bucket_takes_time_and_no_memory() {
     let proxy = proxy.unwrap();
     upload(&fleet, &a, "first.bin", &bytes(99, 9_000_000)).await;
     proxy.always(Some(Trouble::Slow(Duration::from_millis(2))));
+    // Made before: a server does not wait long for an upload that has begun.
+    let contents: Vec<_> = (0..UPLOADS).map(|seed| (seed, bytes(seed, EACH))).collect();
     a.forget_peak().unwrap();
     let before = a.resident_bytes();
-    let uploads = (0..UPLOADS).map(async |seed| {
-        let content = bytes(seed, EACH);
-        let asset = upload(&fleet, &a, &format!("{seed}.bin"), &content).await;
-        (seed, asset)
+    let uploads = contents.iter().map(async |(seed, content)| {
+        let asset = upload(&fleet, &a, &format!("{seed}.bin"), content).await;
+        (asset, content)
     });
     let assets = join_all(uploads).await;
     let grown = a.peak_bytes().saturating_sub(before);
     assert!(grown < MOST, "{} MiB", grown >> 20);
-    for (seed, asset) in assets {
+    for (asset, content) in assets {
         let read = fleet.get(&b, &content_of(&asset)).await;
-        assert!(read.body == bytes(seed, EACH), "{seed}");
+        assert!(read.body == *content, "{asset}");
     }
     for server in [a, b] {
         assert!(server.terminate().await.unwrap().success());
