@@ -126,11 +126,14 @@ async fn a_page_hears_the_log_whichever_replica_its_subscription_reaches() {
     page.until(|message| message.kind() == "feature_flags")
         .await
         .unwrap();
-    let subscription = json!({"enabled": true, "clientId": "c"});
-    let subscription = Request::new("PATCH", "/internal/logs/subscribe")
-        .header("Content-Type", "application/json")
-        .body(subscription.to_string().as_bytes());
-    assert_eq!(fleet.send(&b, subscription).await.status, 200);
+    // The panel is opened, closed and opened again; each time another replica is told.
+    for (server, enabled) in [(&b, true), (&a, false), (&b, true)] {
+        let subscription = json!({"enabled": enabled, "clientId": "c"}).to_string();
+        let subscription = Request::new("PATCH", "/internal/logs/subscribe")
+            .header("Content-Type", "application/json")
+            .body(subscription.as_bytes());
+        assert_eq!(fleet.send(server, subscription).await.status, 200);
+    }
 
     // Through both of them: any of the two may run it.
     for (n, server) in [&a, &b].into_iter().enumerate() {

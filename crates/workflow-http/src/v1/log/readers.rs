@@ -19,7 +19,16 @@ pub struct LogReaders {
 #[derive(Debug)]
 struct Seat {
     client: String,
-    hears: Arc<AtomicBool>,
+    hears: Arc<Hears>,
+}
+
+/// Why a socket hears of the log.
+#[derive(Debug, Default)]
+struct Hears {
+    /// Its client asked here for it.
+    asked: AtomicBool,
+    /// Its client may have asked another replica.
+    always: AtomicBool,
 }
 
 /// One open socket; forgotten when this is dropped.
@@ -27,7 +36,7 @@ struct Seat {
 pub(super) struct LogReader {
     readers: LogReaders,
     account: AccountId,
-    hears: Arc<AtomicBool>,
+    hears: Arc<Hears>,
 }
 
 impl LogReaders {
@@ -42,7 +51,7 @@ impl LogReaders {
 
     /// Takes down a socket. It does not hear of the log yet.
     pub(super) fn open(&self, account: &AccountId, client: &str) -> LogReader {
-        let hears = Arc::new(AtomicBool::new(false));
+        let hears = Arc::<Hears>::default();
         let seat = Seat {
             client: client.to_owned(),
             hears: Arc::clone(&hears),
@@ -60,7 +69,7 @@ impl LogReaders {
         let open = self.lock();
         let seats = open.get(account).into_iter().flatten();
         for seat in seats.filter(|seat| seat.client == client) {
-            seat.hears.store(hears, Ordering::Relaxed);
+            seat.hears.asked.store(hears, Ordering::Relaxed);
         }
     }
 
@@ -72,16 +81,16 @@ impl LogReaders {
 
 impl LogReader {
     /// Notes that a page is at the other end, which knows messages of the log and passes them over while its panel is closed. Where
-    /// its subscription may reach another replica than its socket, it hears without one, until it asks here for silence.
+    /// what it asks for may reach another replica than its socket, it always hears.
     pub(super) fn is_of_a_page(&self) {
-        if self.readers.has_others {
-            self.hears.store(true, Ordering::Relaxed);
-        }
+        let always = self.readers.has_others;
+        self.hears.always.store(always, Ordering::Relaxed);
     }
 
     /// Whether the socket hears of the log now.
     pub(super) fn hears(&self) -> bool {
-        self.hears.load(Ordering::Relaxed)
+        let Hears { asked, always } = &*self.hears;
+        asked.load(Ordering::Relaxed) || always.load(Ordering::Relaxed)
     }
 }
 
@@ -130,8 +139,10 @@ mod tests {
             let (page, script) = (readers.open(&a, "page"), readers.open(&a, "script"));
             page.is_of_a_page();
             assert_eq!((page.hears(), script.hears()), (has_others, false));
+            // It closes its panel here, and may open it again elsewhere.
+            readers.set(&a, "page", true);
             readers.set(&a, "page", false);
-            assert!(!page.hears(), "it asked for silence");
+            assert_eq!(page.hears(), has_others);
         }
     }
 }
