@@ -26,13 +26,13 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use workflow_core::{
     Availability, Engine, EngineWorkers, JobError, JobErrorCode, ModelFile, NodeCatalog,
-    NodeDefinition, NodeInput, Requirements, RunContext, RunError, Ticket, ValidGraph,
+    NodeDefinition, Requirements, RunContext, RunError, Ticket, ValidGraph,
 };
 
 use crate::Node;
 use crate::node::{Digests, Files};
 use cache::Cache;
-use compile::{Classes, compile};
+use compile::{Classes, compile, is_quick};
 pub use download::Downloads;
 use run::Run;
 use threads::NodeThreads;
@@ -158,9 +158,7 @@ impl NativeEngine {
     pub fn threads(&self) -> usize {
         self.inner.threads.count()
     }
-}
 
-impl NativeEngine {
     /// Does work on one of the engine's threads; `None` if it panics.
     async fn on_thread<T: Send + 'static>(
         &self,
@@ -173,15 +171,6 @@ impl NativeEngine {
         });
         answer.await.ok()
     }
-}
-
-/// Graphs of more nodes are made ready on a thread of the engine, for others wait meanwhile.
-const FEW_NODES: usize = 64;
-
-/// Whether making a graph ready takes long: what changed in a file is told by reading it.
-fn may_wait(graph: &ValidGraph) -> bool {
-    let mut inputs = graph.nodes.values().flat_map(|node| node.inputs.values());
-    graph.nodes.len() > FEW_NODES || inputs.any(|input| matches!(input, NodeInput::File(_)))
 }
 
 impl Inner {
@@ -238,9 +227,11 @@ impl Engine for NativeEngine {
             let classes = &inner.offer().classes;
             compile(&ticket_to_compile, classes, &files, &inner.cache)
         };
-        let compiled = match may_wait(&ticket.graph) {
-            true => self.on_thread(compiling).await,
-            false => catch_unwind(AssertUnwindSafe(compiling)).ok(),
+        let compiled = match is_quick(&ticket) {
+            true => catch_unwind(AssertUnwindSafe(compiling))
+                .inspect_err(|_| tracing::error!("the engine panicked outside a node"))
+                .ok(),
+            false => self.on_thread(compiling).await,
         };
         let compiled = compiled.ok_or_else(|| {
             let message = "the engine failed while it prepared the run; submit the job again";

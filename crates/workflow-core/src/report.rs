@@ -114,7 +114,9 @@ impl RunReport {
         let inputs: usize = inputs
             .map(|(name, value)| name.len() + size_of(value))
             .sum();
-        self.shown_bytes + inputs + NODE_BYTES * self.nodes.len()
+        let ids = self.cached.iter().flatten().chain(self.nodes.keys());
+        let ids: usize = ids.map(|id| id.as_str().len() + 3).sum();
+        self.shown_bytes + inputs + ids + NODE_BYTES * self.nodes.len()
     }
 
     /// The nodes that this run finished, cached ones left out.

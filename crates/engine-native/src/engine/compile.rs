@@ -79,6 +79,42 @@ impl Source {
     }
 }
 
+/// A graph of more nodes, or one that takes more bytes, is made ready on a thread of the engine: others wait meanwhile.
+const QUICK_NODES: usize = 64;
+const QUICK_BYTES: usize = 64 << 10;
+
+/// Whether [`compile`] is done at once: it hashes all of a submission, and tells what changed in a file by reading it.
+pub(super) fn is_quick(ticket: &Ticket) -> bool {
+    let graph = &ticket.graph;
+    let mut inputs = graph.nodes.values().flat_map(|node| node.inputs.values());
+    let mut room = QUICK_BYTES;
+    graph.nodes.len() <= QUICK_NODES
+        && !inputs.any(|input| matches!(input, NodeInput::File(_)))
+        && fits(&graph.prompt, &mut room)
+        && fits(&ticket.extra_pnginfo, &mut room)
+}
+
+/// Takes about as many bytes from `room` as there are; whether some are left.
+fn fits(fields: &Map<String, Json>, room: &mut usize) -> bool {
+    fields
+        .iter()
+        .all(|(name, value)| take(name.len(), room) && value_fits(value, room))
+}
+
+fn value_fits(value: &Json, room: &mut usize) -> bool {
+    match value {
+        Json::Null | Json::Bool(_) | Json::Number(_) => take(8, room),
+        Json::String(text) => take(text.len(), room),
+        Json::Array(items) => items.iter().all(|item| value_fits(item, room)),
+        Json::Object(fields) => fits(fields, room),
+    }
+}
+
+fn take(bytes: usize, room: &mut usize) -> bool {
+    *room = room.saturating_sub(bytes);
+    *room > 0
+}
+
 /// Makes a graph ready.
 ///
 /// # Errors

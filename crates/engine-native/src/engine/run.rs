@@ -62,7 +62,7 @@ pub(super) struct Run {
     failing: bool,
     finished: mpsc::UnboundedReceiver<(usize, Outcome)>,
     finishes: mpsc::UnboundedSender<(usize, Outcome)>,
-    /// No more than the tokens allow, and the end of each call under way.
+    /// Holds at most as many pictures as there are tokens, and the end of each call under way.
     deliveries: mpsc::UnboundedReceiver<(usize, Delivery)>,
     delivers: mpsc::UnboundedSender<(usize, Delivery)>,
     /// A token for each picture among them. There is room for one, which waits while another is committed: with the one that its

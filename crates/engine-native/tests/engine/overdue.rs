@@ -8,11 +8,15 @@ use engine_native::define::output;
 use engine_native::{EngineConfig, Node, Overdue, Value};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workflow_core::RunError;
 
 use crate::bench::{Bench, CONFIG};
 use crate::toys;
+
+/// How long a test waits for a thread that another run may keep.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Calls of `Stuck`: when one began, and how many may end.
 #[derive(Clone, Default)]
@@ -151,7 +155,7 @@ async fn what_is_known_is_told_again_while_every_thread_is_taken() {
         };
         tokio::join!(first, begun)
     };
-    let (first, second) = both.await;
+    let (first, second) = timeout(PATIENCE, both).await.expect("a thread is free");
     first.expect_success();
     second.expect_success();
 }
@@ -189,7 +193,8 @@ async fn pictures_that_wait_for_the_store_keep_no_thread() {
             account.takes.add_permits(2);
         }
     };
-    let (one, two, ()) = tokio::join!(one, two, other);
+    let all = async { tokio::join!(one, two, other) };
+    let (one, two, ()) = timeout(PATIENCE, all).await.expect("a thread is free");
     assert_eq!(one.expect_success().outputs.len(), 2);
     assert_eq!(two.expect_success().outputs.len(), 2);
 }

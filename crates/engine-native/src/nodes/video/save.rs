@@ -236,10 +236,10 @@ impl Wanted {
             |name: &str| format.is_some_and(|format| format.split(',').any(|of| of == name));
         Ok(is_wanted
             && match self.container {
-                // What a browser plays of a Matroska file lies in an MP4 as well.
+                // What every FFmpeg copies into an MP4. Older ones do so with Opus and FLAC only where they may try it.
                 None if is_of("matroska") => {
                     matches!(codec, Some("h264" | "hevc" | "av1" | "vp9"))
-                        && matches!(sound, None | Some(Some("aac" | "mp3" | "opus" | "flac")))
+                        && matches!(sound, None | Some(Some("aac" | "mp3")))
                 }
                 None | Some(Container::Mp4) => is_of("mp4"),
                 Some(Container::Mkv) => is_of("matroska"),
