@@ -204,6 +204,51 @@ async fn a_call_sends_what_the_schema_says_and_prints_the_answer() {
 }
 
 #[tokio::test]
+async fn files_of_an_answer_that_cannot_be_saved_are_all_named_with_the_key() {
+    let desk = Desk::with(&[("FAL_KEY", &Partner::FalSync.secret())]).await;
+    // The command line asks no host of this machine but its server.
+    let data = format!("data:image/png;base64,{}", STANDARD.encode(b"\x89PNG"));
+    let images = [
+        "http://127.0.0.1:1/a.png",
+        "http://127.0.0.1:1/b.png",
+        &data,
+    ];
+    let images = images.map(|url| json!({ "url": url }));
+    let body = json!({ "images": images }).to_string();
+    desk.partners
+        .answer_with(Partner::FalSync, "application/json", body);
+    let call = [
+        "call",
+        "fal-sync/flux-schnell",
+        "prompt=x",
+        "--idempotency-key",
+        "k-1",
+        "--save",
+        "saved",
+        "--out",
+        "photo.png/answer.json",
+    ];
+    let ran = desk.user.run(&call).await;
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (6, "saved/result-3.png\n"),
+        "its place in the answer: {}",
+        ran.err
+    );
+    let lines: Vec<&str> = ran.err.lines().collect();
+    let [a, b, out, hint] = lines[..] else {
+        panic!("three files and a way out: {}", ran.err)
+    };
+    assert!(a.starts_with("easel: saved/a.png: "), "{a}");
+    assert!(b.starts_with("  saved/b.png: "), "{b}");
+    assert!(
+        out.starts_with("  photo.png/answer.json cannot be"),
+        "{out}"
+    );
+    assert!(hint.contains("--idempotency-key k-1"), "{hint}");
+}
+
+#[tokio::test]
 async fn what_a_model_refuses_is_told_before_it_is_called() {
     let desk = Desk::new().await;
     for (fields, words) in [
@@ -359,10 +404,14 @@ async fn kept_files_that_cannot_be_saved_are_named_and_the_others_saved() {
     let results = loop {
         let listed = user.json("results", &["results", id]).await;
         let results = listed["results"].as_array().unwrap().clone();
-        if results.iter().all(|result| result["state"] == "kept") {
+        if results.iter().all(|result| result["state"] != "waiting") {
             break results;
         }
     };
+    assert!(
+        results.iter().all(|result| result["state"] == "kept"),
+        "{results:?}"
+    );
     let [a, b, c] = &results[..] else {
         panic!("three files: {results:?}")
     };

@@ -337,3 +337,45 @@ async fn a_call_is_picked_up_under_the_same_key() {
     let (code, error) = user.error(&["estimate", "p/two", "prompt=x"]).await;
     assert_eq!((code, &error["kind"]), (8, &json!("not_offered")));
 }
+
+#[tokio::test]
+async fn what_cannot_be_saved_is_told_with_the_way_out_that_helps() {
+    let server = Player::of("not_saved", None).await;
+    let user = server.user();
+    // What is gone is gone for every folder.
+    let (code, error) = user.error(&["outputs", "j-gone"]).await;
+    assert_eq!((code, &error["hint"]), (4, &Value::Null), "{error}");
+
+    let ran = user.run(&["outputs", "j-long"]).await;
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (1, "out/b.png\n"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err.ends_with(
+            "\n  `easel outputs j-long --out FOLDER` saves the outputs in another folder\n"
+        ),
+        "{}",
+        ran.err
+    );
+
+    // The others are where nothing answers.
+    let (code, error) = user.error(&["outputs", "j-away"]).await;
+    let message = error["message"].as_str().unwrap();
+    assert_eq!(code, 6, "{error}");
+    assert!(
+        message.starts_with("out/a.png: ")
+            && message.ends_with("\n  and 2 more were not asked for"),
+        "{message}"
+    );
+    assert_eq!(server.asked("GET /api/v2/assets/o-away/content").len(), 1);
+    let (code, error) = user.error(&["results", "r-away", "--save", "kept"]).await;
+    let message = error["message"].as_str().unwrap();
+    assert_eq!((code, &error["hint"]), (6, &Value::Null), "{error}");
+    assert!(
+        message.starts_with("kept/a: ") && message.ends_with("\n  and 1 more was not asked for"),
+        "{message}"
+    );
+}

@@ -30,6 +30,15 @@ pub(crate) enum Kind {
     Interrupted,
 }
 
+/// What other files may meet as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The host cannot be reached.
+    Host,
+    /// The file cannot be written.
+    Disk,
+}
+
 /// Why a command ends without success.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -37,6 +46,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do next, if the message does not say it.
     pub(crate) hint: Option<String>,
+    pub(crate) obstacle: Option<Obstacle>,
     refusal: Option<Box<Refusal>>,
 }
 
@@ -92,6 +102,7 @@ impl Failure {
             kind,
             message: message.into(),
             hint: None,
+            obstacle: None,
             refusal: None,
         }
     }
@@ -107,12 +118,16 @@ impl Failure {
         }
     }
 
-    /// The hint, if nothing else is known of the next step.
-    pub(crate) fn or_hint(self, hint: &str) -> Self {
-        match self.hint {
-            Some(_) => self,
-            None => self.hint(hint),
+    pub(crate) fn obstacle(self, obstacle: Obstacle) -> Self {
+        Self {
+            obstacle: Some(obstacle),
+            ..self
         }
+    }
+
+    /// Without the next step, where it would lead elsewhere.
+    pub(crate) fn no_hint(self) -> Self {
+        Self { hint: None, ..self }
     }
 
     /// A failure that is about a file.
@@ -123,10 +138,16 @@ impl Failure {
         }
     }
 
-    /// Names another failure as well, a line each. The first one stays the kind.
-    pub(crate) fn and(mut self, other: &Self) -> Self {
+    /// Names another failure as well, a line each. The first one stays the kind, and its next step comes before that of the other.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.hint = self.hint.or(other.hint);
+        self.line(&other.message)
+    }
+
+    /// Says more in a line of its own.
+    pub(crate) fn line(mut self, line: &str) -> Self {
         self.message.push_str("\n  ");
-        self.message.push_str(&other.message);
+        self.message.push_str(line);
         self
     }
 
@@ -166,6 +187,7 @@ impl From<ClientError> for Failure {
         let message = error.to_string();
         match error {
             ClientError::Unreachable(_) => Self::new(Kind::Network, message)
+                .obstacle(Obstacle::Host)
                 .hint("is the server running? name another one with --server; `easel doctor` looks closer"),
             ClientError::Interrupted(_) => Self::new(Kind::Network, message),
             ClientError::Unexpected(_) => Self::new(Kind::Server, message)
@@ -201,6 +223,7 @@ impl Failure {
             kind,
             message,
             hint,
+            obstacle: None,
             refusal: Some(refusal),
         }
     }

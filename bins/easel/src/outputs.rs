@@ -4,11 +4,11 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use client::{Client, Output};
+use client::{Client, ClientError, Job, Output};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, Obstacle};
 
 /// How the names of unfinished files begin.
 const TEMPORARY: &str = ".easel-";
@@ -64,13 +64,18 @@ impl<T> Saving<T> {
                 self.failed = failed;
             }
             (Err(failure), None) => self.failed = Some(failure),
-            (Err(failure), Some(first)) => self.failed = Some(first.and(&failure)),
+            (Err(failure), Some(first)) => self.failed = Some(first.and(failure)),
         }
     }
 
-    /// How many files are saved.
-    pub(crate) fn count(&self) -> usize {
-        self.saved.len()
+    /// Notes how many files were not tried any more.
+    fn leave(&mut self, count: usize) {
+        let line = match count {
+            0 => return,
+            1 => "and 1 more was not asked for".to_owned(),
+            _ => format!("and {count} more were not asked for"),
+        };
+        self.failed = self.failed.take().map(|failure| failure.line(&line));
     }
 
     /// What is saved, and a failure that names everything that is not.
@@ -105,32 +110,47 @@ pub(crate) fn probe(option: &str, folder: &Path) -> Result<(), Failure> {
         .map_err(|error| refused(format!("nothing can be written there: {error}")))
 }
 
-/// Saves outputs below `folder`, in the order they were made: those that are there now, and why others are not.
+/// Saves the outputs of a job below `folder`, in the order they were made: those that are there now, and why others are not.
 pub(crate) async fn save(
     client: &Client,
-    outputs: &[Output],
+    job: &Job,
     folder: &Path,
 ) -> (Vec<Saved>, Result<(), Failure>) {
-    let mut saving = Saving::new();
-    for output in outputs {
+    of_one_host(job.outputs.iter(), async |output| {
         let wanted = folder.join(file_name(&output.name, &output.id));
-        let path = fetch(client, &output.id, output.hash.as_deref(), &wanted).await;
-        let file = path.map(|path| Saved {
-            path,
-            output: output.clone(),
-        });
-        // A server that cannot be reached, or lets this user in no more, gives none of the others either.
-        let is_over = file
+        match fetch(client, &output.id, output.hash.as_deref(), &wanted).await {
+            Ok(path) => Ok(Saved {
+                path,
+                output: output.clone(),
+            }),
+            Err(failure) if failure.obstacle == Some(Obstacle::Disk) => Err(failure.hint(format!(
+                "`easel outputs {} --out FOLDER` saves the outputs in another folder",
+                job.id
+            ))),
+            Err(failure) => Err(failure),
+        }
+    })
+    .await
+}
+
+/// Saves files that one host has, in turn. If it cannot be reached, it is not asked for the others, and their number is told.
+pub(crate) async fn of_one_host<I, T>(
+    mut files: impl ExactSizeIterator<Item = I>,
+    mut save: impl AsyncFnMut(I) -> Result<T, Failure>,
+) -> (Vec<T>, Result<(), Failure>) {
+    let mut saving = Saving::new();
+    while let Some(file) = files.next() {
+        let file = save(file).await;
+        let is_away = file
             .as_ref()
-            .is_err_and(|failure| matches!(failure.kind, Kind::Network | Kind::Unauthorized));
+            .is_err_and(|failure| failure.obstacle == Some(Obstacle::Host));
         saving.note(file);
-        if is_over {
+        if is_away {
+            saving.leave(files.len());
             break;
         }
     }
-    let (saved, whole) = saving.end();
-    let hint = "name another folder with --out; `easel outputs JOB` fetches what is there";
-    (saved, whole.map_err(|failure| failure.or_hint(hint)))
+    saving.end()
 }
 
 /// Saves the bytes of an asset under this name, or one beside it if another file has it. Returns where they are.
@@ -146,7 +166,13 @@ pub(crate) async fn fetch(
     let file = temporary(folder).map_err(failed)?;
     let mut out = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
     let fetched = client.download(id, hash, &mut out).await;
-    let fetched = fetched.map_err(|error| Failure::from(error).of_file(wanted))?;
+    let fetched = fetched.map_err(|error| {
+        if let ClientError::File { source, .. } = &error {
+            unwritable(wanted, source)
+        } else {
+            Failure::from(error).of_file(wanted)
+        }
+    })?;
     drop(out);
     keep(file, wanted, fetched.size_bytes).map_err(failed)
 }
@@ -159,7 +185,8 @@ pub(crate) async fn linked(
     wanted: &Path,
 ) -> Result<PathBuf, Failure> {
     let bytes = client.fetch_link(url, most_bytes).await;
-    let bytes = bytes.map_err(|error| Failure::from(error).of_file(wanted))?;
+    // The host need not be that of --server.
+    let bytes = bytes.map_err(|error| Failure::from(error).of_file(wanted).no_hint())?;
     write(&bytes, wanted)
 }
 
@@ -252,6 +279,7 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
         Kind::Failed,
         format!("{} cannot be written: {error}", path.display()),
     )
+    .obstacle(Obstacle::Disk)
 }
 
 #[cfg(test)]
@@ -304,5 +332,33 @@ mod tests {
         let failure = whole.expect_err("two are lost");
         assert_eq!(failure.kind, Kind::Server);
         assert_eq!(failure.message, "a.png: no\n  c.png: no");
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_away_is_asked_once_and_the_rest_is_counted() {
+        fn lost<T>(error: fn(String) -> ClientError, told: &str) -> Result<T, Failure> {
+            Err(error(told.to_owned()).into())
+        }
+        let away = |()| lost::<()>(ClientError::Unreachable, "away");
+        let names = ["cut", "there", "away", "left", "left"];
+        let mut asked = Vec::new();
+        let (saved, whole) = of_one_host(names.into_iter(), async |name| {
+            asked.push(name);
+            match name {
+                "cut" => lost(ClientError::Interrupted, "cut"),
+                "away" => lost(ClientError::Unreachable, "away"),
+                name => Ok(name),
+            }
+        })
+        .await;
+        assert_eq!(asked, names[..3], "an answer that breaks stops none");
+        assert_eq!(saved, ["there"]);
+        let message = whole.expect_err("some are lost").message;
+        assert_eq!(message, "cut\n  away\n  and 2 more were not asked for");
+        let (_, whole) = of_one_host([(); 2].into_iter(), async |file| away(file)).await;
+        let message = whole.expect_err("both are lost").message;
+        assert_eq!(message, "away\n  and 1 more was not asked for");
+        let (_, whole) = of_one_host([()].into_iter(), async |file| away(file)).await;
+        assert_eq!(whole.expect_err("it is lost").message, "away");
     }
 }

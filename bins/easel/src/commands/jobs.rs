@@ -188,7 +188,7 @@ pub(crate) async fn outputs(
             format!("job {} has no outputs; it is {}", job.id, job.status),
         ));
     }
-    let (saved, whole) = outputs::save(client, &job.outputs, out).await;
+    let (saved, whole) = outputs::save(client, &job, out).await;
     if shared.json {
         let files: Vec<Value> = saved.iter().map(Saved::json).collect();
         terminal::print(&text::json(&json!(files)))?;

@@ -162,8 +162,12 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
         },
         None => (None, Ok(())),
     };
-    let whole = saved_all.and(written).map_err(|failure| {
-        failure.or_hint(&format!(
+    let whole = match (saved_all, written) {
+        (Err(first), Err(second)) => Err(first.and(second)),
+        (saved_all, written) => saved_all.and(written),
+    };
+    let whole = whole.map_err(|failure| {
+        failure.hint(format!(
             "the call is paid: the same command with --idempotency-key {key} gets its answer again"
         ))
     });
@@ -352,12 +356,15 @@ async fn save(
     let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let mut named = Vec::new();
     texts(&value, &mut named);
+    // Its place in the answer names a file, whatever becomes of those before it.
+    let mut place = 0;
     for text in named.into_iter().take(MOST_FILES) {
         let file = if let Some((media_type, data)) = data_url(text) {
+            place += 1;
             let extension = media::extension(media_type).unwrap_or("bin");
-            let number = saving.count() + 1;
-            outputs::write(&data, &folder.join(format!("result-{number}.{extension}")))
+            outputs::write(&data, &folder.join(format!("result-{place}.{extension}")))
         } else if let Some(name) = linked_file(text) {
+            place += 1;
             let path = folder.join(outputs::file_name(&name, "result.bin"));
             outputs::linked(client, text, LARGEST_FILE, &path).await
         } else {

@@ -67,11 +67,13 @@ async fn saved(
     results: &[Value],
     folder: &Path,
 ) -> (Vec<PathBuf>, Result<(), Failure>) {
-    let mut saving = outputs::Saving::new();
-    for url in results.iter().filter_map(|result| result["url"].as_str()) {
+    let urls = results.iter().filter_map(|result| result["url"].as_str());
+    let urls: Vec<&str> = urls.collect();
+    // The server keeps them, so they are all on one host.
+    outputs::of_one_host(urls.into_iter(), async |url| {
         let name = url.rsplit('/').next().unwrap_or_default();
         let path = folder.join(outputs::file_name(name, "result.bin"));
-        saving.note(outputs::linked(client, url, LARGEST_FILE, &path).await);
-    }
-    saving.end()
+        outputs::linked(client, url, LARGEST_FILE, &path).await
+    })
+    .await
 }

@@ -98,7 +98,7 @@ async fn finish(
     protocol: Option<Protocol>,
 ) -> Result<(), Failure> {
     let (saved, whole) = match out {
-        Some(out) => outputs::save(client, &job.outputs, out).await,
+        Some(out) => outputs::save(client, job, out).await,
         None => (Vec::new(), Ok(())),
     };
     if shared.json {
