@@ -195,6 +195,55 @@ mod tests {
         database
     }
 
+    /// Whether small blobs are in rows right after an upgrade from the version without bytes.
+    async fn in_rows_at_once(database: &Database) -> bool {
+        const BLOBS: Schema = &[(
+            "blobs",
+            &[
+                include_str!("../migrations/blobs/0001.sql"),
+                include_str!("../migrations/blobs/0002.sql"),
+            ],
+        )];
+        run(database, BLOBS).await.expect("it goes forward");
+        let connection = database.connection().await.expect("it answers");
+        let row = connection.query_one("SELECT in_rows FROM blob_form", &[]);
+        row.await.expect("it is there").get(0)
+    }
+
+    /// A database as the version without bytes left it.
+    async fn without_bytes(url: &str) -> Database {
+        const BEFORE: Schema = &[("blobs", &[include_str!("../migrations/blobs/0001.sql")])];
+        let opened = Database::connect(url, crate::DatabaseOptions::default()).await;
+        let database = opened.expect("it opens");
+        run(&database, BEFORE).await.expect("it is empty");
+        database
+    }
+
+    #[tokio::test]
+    async fn bytes_go_to_rows_at_once_where_no_version_before_may_read_them() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
+        let fresh = without_bytes(&testing::empty_database().await).await;
+        assert!(in_rows_at_once(&fresh).await);
+
+        let used = without_bytes(&testing::empty_database().await).await;
+        let connection = used.connection().await.expect("it answers");
+        let put = "INSERT INTO blob_ages VALUES (sha256(''), 0, true)";
+        connection.batch_execute(put).await.expect("it is a blob");
+        assert!(!in_rows_at_once(&used).await, "somebody put it");
+
+        let url = testing::empty_database().await;
+        let served = without_bytes(&url).await;
+        let before = crate::DatabaseOptions {
+            application: crate::database::SERVING[1],
+            ..crate::DatabaseOptions::default()
+        };
+        let before = Database::connect(&url, before).await.expect("it opens");
+        let _connection = before.connection().await.expect("it answers");
+        assert!(!in_rows_at_once(&served).await, "somebody is here");
+    }
+
     /// Returns once a transaction waits for this table.
     async fn is_awaited(database: &Database, table: &str) {
         let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass)";

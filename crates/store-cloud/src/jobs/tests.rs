@@ -265,7 +265,8 @@ async fn jobs_that_are_looked_at_together_are_those_of_each() {
     if !crate::testing::has_postgres() {
         return;
     }
-    let database = testing::database().await;
+    let url = testing::fresh_database().await;
+    let (database, watch) = (testing::open(&url).await, testing::open(&url).await);
     let jobs = jobs(&database);
     for n in 1..=5 {
         insert_for(&jobs, "acme", n).await;
@@ -274,11 +275,17 @@ async fn jobs_that_are_looked_at_together_are_those_of_each() {
     let spoil = "UPDATE jobs SET progress = 'none' WHERE id = $1";
     let spoiled = connection.execute(spoil, &[&Uuid::from_u128(3)]).await;
     assert_eq!(spoiled.expect("it may"), 1);
+    drop(connection);
+    let watch = watch.connection().await.expect("it answers");
     let transactions = async || {
         let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-        let flushed = connection.batch_execute("SELECT pg_stat_force_next_flush()");
-        flushed.await.expect("it answers");
-        let row = connection.query_one(sql, &[]).await;
+        // Each connection tells what it did when it is asked to, so all of them are asked.
+        for one in join_all((0..4).map(|_| database.connection())).await {
+            let one = one.expect("it answers");
+            let told = one.batch_execute("SELECT pg_stat_force_next_flush()");
+            told.await.expect("it answers");
+        }
+        let row = watch.query_one(sql, &[]).await;
         row.expect("an answer").get::<_, i64>(0)
     };
     let before = transactions().await;
@@ -287,7 +294,7 @@ async fn jobs_that_are_looked_at_together_are_those_of_each() {
     let looks = asked
         .iter()
         .map(|n| jobs.load(&account, JobId(Uuid::from_u128(*n)), at(1)));
-    let looks = futures_util::future::join_all(looks).await;
+    let looks = join_all(looks).await;
     for (n, found) in asked.iter().zip(looks) {
         match n {
             3 => drop(found.expect_err("nobody can read it")),

@@ -160,26 +160,73 @@ async fn the_bytes_of_a_row_are_on_the_disk_and_written_once() {
     assert_eq!(number(pages).await, 4);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_go_to_rows_once_the_version_before_is_gone() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let Some(options) = testing::bucket() else {
+        return;
+    };
+    let url = testing::fresh_database().await;
+    let blobs = blobs_at(
+        &options,
+        testing::open(&url).await,
+        TestClock::at(Timestamp::now()),
+    );
+    in_rows(&blobs, false).await;
+    let database = &blobs.shared.database;
+    let look = async |seen_none: &mut u32, looks| {
+        let looked = form::look(database, form::BLOBS_IN_ROWS, seen_none, looks).await;
+        looked.expect("an answer")
+    };
+    let before = crate::DatabaseOptions {
+        connections: 2,
+        application: crate::database::SERVING[1],
+        ..crate::DatabaseOptions::default()
+    };
+    let before = Database::open(&url, before).await.expect("it opens");
+    let connection = before.connection().await.expect("it answers");
+    let mut seen_none = 1;
+    assert!(!look(&mut seen_none, 1).await, "one is here");
+    assert_eq!(seen_none, 0);
+    put(&blobs, b"not yet").await.expect("a commit");
+    let pid = connection.query_one("SELECT pg_backend_pid()", &[]).await;
+    let pid: i32 = pid.expect("an answer").get(0);
+    let end = database.connection().await.expect("it answers");
+    let ended = end
+        .query_one("SELECT pg_terminate_backend($1, 5000)", &[&pid])
+        .await;
+    assert!(ended.expect("an answer").get::<_, bool>(0));
+    drop((connection, before));
+    let mut looks = 0..10_000;
+    while seen_none == 0 && looks.next().is_some() {
+        assert!(!look(&mut seen_none, 3).await, "it may come back");
+    }
+    assert!(!look(&mut seen_none, 3).await, "it may come back");
+    assert!(look(&mut seen_none, 3).await);
+    put(&blobs, b"now").await.expect("a commit");
+    assert_eq!(places(&blobs).await, (1, 1));
+}
+
 #[tokio::test]
-async fn bytes_go_to_rows_once_the_versions_before_are_gone() {
+async fn a_version_before_that_comes_back_forgets_no_bytes() {
     if !crate::testing::has_postgres() {
         return;
     }
     let Some((_, _, _, blobs)) = in_trouble(PATIENT).await else {
         return;
     };
-    in_rows(&blobs, false).await;
-    let database = &blobs.shared.database;
-    let look = async |seen_none: &mut u32| {
-        let looked = form::look(database, form::BLOBS_IN_ROWS, seen_none, 3).await;
-        looked.expect("an answer")
-    };
-    let mut seen_none = 0;
-    assert!(!look(&mut seen_none).await);
-    assert!(!look(&mut seen_none).await);
-    assert_eq!(seen_none, 2);
-    put(&blobs, b"not yet").await.expect("a commit");
-    assert!(look(&mut seen_none).await);
-    put(&blobs, b"now").await.expect("a commit");
-    assert_eq!(places(&blobs).await, (1, 1));
+    let blob = put(&blobs, b"small").await.expect("a commit");
+    let connection = blobs.shared.database.connection().await;
+    let connection = connection.expect("it answers");
+    // What it says of a put of the same bytes that failed, and what it forgets.
+    let doubt = "UPDATE blob_ages SET placed = false";
+    let doubted = connection.batch_execute(doubt).await;
+    doubted.expect_err("the row has bytes");
+    let forget = connection
+        .execute("DELETE FROM blob_ages WHERE NOT placed", &[])
+        .await;
+    assert_eq!(forget.expect("an answer"), 0);
+    assert_eq!(read_all(&blobs, &blob).await.expect("it"), b"small"[..]);
 }
