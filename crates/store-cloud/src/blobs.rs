@@ -37,7 +37,7 @@ use spool::Spool;
 use transfer::Transfer;
 use writer::Writer;
 
-/// Parts and small blobs that are on their way to the bucket at once, each in memory; more wait for their turn, in order.
+/// Parts, and blobs of at most a part, that are on their way to the bucket at once, each in memory; more wait for their turn, in order.
 const UPLOADS: usize = 8;
 
 /// How many blobs may be compared at once because a part of them is asked for. Those who ask for parts of the same blob wait for

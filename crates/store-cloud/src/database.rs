@@ -70,6 +70,12 @@ impl DatabaseError {
             .is_some_and(|state| *state == SqlState::DISK_FULL)
     }
 
+    /// Whether the database has no whole row or page where it looked.
+    pub(crate) fn is_damage(&self) -> bool {
+        self.state()
+            .is_some_and(|state| *state == SqlState::DATA_CORRUPTED)
+    }
+
     /// Whether the database was not there, or went away meanwhile.
     pub(crate) fn is_absence(&self) -> bool {
         match self {

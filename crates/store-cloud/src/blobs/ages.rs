@@ -41,6 +41,8 @@ const KEEP_ALL: &str = "INSERT INTO blob_ages AS b (hash, touched_at, placed, by
         ELSE excluded.bytes END \
     RETURNING hash, placed, xmax <> 0, bytes IS NOT NULL";
 
+const FORGET_ALL: &str = "DELETE FROM blob_ages WHERE hash = ANY($1)";
+
 /// How many rows are written together.
 const TOGETHER: usize = 64;
 
@@ -77,7 +79,7 @@ pub(super) enum Renewed {
 }
 
 /// The rows of blobs that are put.
-pub(super) struct Puts(Batches<Put, Kept>);
+pub(super) struct Puts(Batches<Put, Result<Kept, DatabaseError>>);
 
 impl Puts {
     /// # Panics
@@ -90,7 +92,7 @@ impl Puts {
             TOGETHER,
             move |puts: Vec<Put>| {
                 let database = database.clone();
-                async move { put_rows(&database, &puts).await }.boxed()
+                async move { put_each(&database, &puts).await }.boxed()
             },
         ))
     }
@@ -129,7 +131,7 @@ impl Puts {
     }
 
     async fn write(&self, put: Put) -> Result<Kept, BlobError> {
-        patiently(|| self.0.write(put.clone())).await
+        patiently(|| async { self.0.write(put.clone()).await? }).await
     }
 }
 
@@ -168,12 +170,48 @@ fn merged(puts: &[Put]) -> BTreeMap<BlobHash, Put> {
     merged
 }
 
-/// Writes rows of blobs that are put; what each says then.
+/// Writes rows of blobs that are put. If PostgreSQL refuses something in them, each is written alone, so that the others do not fail
+/// with it.
+async fn put_each(
+    database: &Database,
+    puts: &[Put],
+) -> Result<Vec<Result<Kept, DatabaseError>>, DatabaseError> {
+    let kept = match put_rows(database, puts, &[]).await {
+        // It is rolled back for sure.
+        Err(error) if error.state().is_some() && !error.is_absence() => {
+            let mut kept = Vec::with_capacity(puts.len());
+            for put in puts {
+                kept.push(put_alone(database, put).await);
+            }
+            return Ok(kept);
+        }
+        kept => kept?,
+    };
+    Ok(kept.into_iter().map(Ok).collect())
+}
+
+/// Writes the row of a blob. One whose bytes PostgreSQL cannot read, and so not compare, is written anew.
+async fn put_alone(database: &Database, put: &Put) -> Result<Kept, DatabaseError> {
+    let one = std::slice::from_ref(put);
+    let kept = match put_rows(database, one, &[]).await {
+        Err(error) if error.is_damage() && put.bytes.is_some() => {
+            put_rows(database, one, &[put.hash.as_bytes().as_slice()]).await
+        }
+        kept => kept,
+    };
+    kept.and_then(|mut kept| kept.pop().ok_or_else(|| unreadable(NoRow)))
+}
+
+/// Writes rows of blobs that are put, those that are `lost` after they are deleted; what each says then.
 ///
 /// A new row without bytes may be lost in a crash: the blob is then as old as its object, which is put after this. So may be that an
 /// object is whole. What is known of a blob that had a row is on the disk before its object is put again, since that row may be old.
 /// Bytes are on the disk as those of an object are: a crash may take rows back that named them, and those are written again.
-async fn put_rows(database: &Database, puts: &[Put]) -> Result<Vec<Kept>, DatabaseError> {
+async fn put_rows(
+    database: &Database,
+    puts: &[Put],
+    lost: &[&[u8]],
+) -> Result<Vec<Kept>, DatabaseError> {
     let merged = merged(puts);
     let hashes: Vec<&[u8]> = merged
         .keys()
@@ -186,7 +224,18 @@ async fn put_rows(database: &Database, puts: &[Put]) -> Result<Vec<Kept>, Databa
     let step = Step::on(database).await?;
     let [keep] = prepare(&*step, [KEEP_ALL]).await?;
     let values: Values<'_> = &[&hashes, &times, &placed, &bytes];
-    let (begun, rows) = tokio::join!(step.begin(Commits::Lazily), step.query(&keep, values));
+    let begin = async {
+        match lost.is_empty() {
+            true => step.begin(Commits::Lazily).await,
+            false => Ok(()),
+        }
+    };
+    if !lost.is_empty() {
+        let [forget] = prepare(&*step, [FORGET_ALL]).await?;
+        step.begin(Commits::Lazily).await?;
+        step.execute(&forget, &[&lost]).await?;
+    }
+    let (begun, rows) = tokio::join!(begin, step.query(&keep, values));
     begun?;
     let (mut kept, mut must_last) = (BTreeMap::new(), false);
     for row in &rows? {

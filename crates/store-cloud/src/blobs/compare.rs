@@ -121,27 +121,27 @@ impl Comparison {
         };
         Err(shared.note_damaged(
             hash,
-            found,
+            &format!("its bytes hash to {found}"),
             "a blob is damaged and read no more; upload its bytes again, or restore its object from a backup",
         ))
     }
 }
 
 impl Shared {
-    /// Notes that the bytes of a blob are others.
+    /// Notes that a blob is damaged, and why.
     pub(super) fn note_damaged(
         &self,
         hash: BlobHash,
-        found: BlobHash,
+        reason: &str,
         sentence: &'static str,
     ) -> BlobError {
         if self.integrity().damaged(hash) {
-            tracing::error!(%hash, reason = format!("its bytes hash to {found}"), "{sentence}");
+            tracing::error!(%hash, reason, "{sentence}");
         }
         BlobError::Damaged(hash)
     }
 
-    /// Notes that the object of a blob is whole.
+    /// Notes that a blob is whole, in the bucket or in its row.
     pub(super) fn note_whole(&self, blob: &Blob) {
         let mut integrity = self.integrity();
         if integrity.healed(&blob.hash) {

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use jiff::Timestamp;
 
-use super::ages::{failed, patiently};
+use super::ages::failed;
 use super::{BucketBlobs, Shared};
 use crate::columns::{hash as read_hash, unsigned};
 use crate::statements::{execute, query, query_opt, whole};
@@ -26,10 +26,9 @@ impl BucketBlobs {
         hash: &BlobHash,
         range: &std::ops::Range<u64>,
     ) -> Result<Option<BlobReader>, BlobError> {
-        let Some(bytes) = self.shared.database.bytes_of_small(hash).await? else {
+        let Some(bytes) = self.shared.read_small(hash).await? else {
             return Ok(None);
         };
-        self.shared.compare_small(hash, &bytes)?;
         let size_bytes = bytes.len() as u64;
         if range.end > size_bytes {
             return Err(BlobError::Absent);
@@ -47,11 +46,9 @@ impl BucketBlobs {
 
     /// Compares a blob whose bytes are in its row; how many there are, or `None` if there is no such row.
     pub(super) async fn verify_small(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {
-        let bytes = self.shared.database.bytes_of_small(hash).await?;
-        let Some(bytes) = bytes else {
+        let Some(bytes) = self.shared.read_small(hash).await? else {
             return Ok(None);
         };
-        self.shared.compare_small(hash, &bytes)?;
         let size_bytes = bytes.len() as u64;
         self.shared.note_whole(&Blob {
             hash: *hash,
@@ -62,30 +59,38 @@ impl BucketBlobs {
 }
 
 impl Shared {
-    fn compare_small(&self, hash: &BlobHash, bytes: &[u8]) -> Result<(), BlobError> {
-        let found = BlobHash::of(bytes);
-        match found == *hash {
-            true => Ok(()),
-            false => Err(self.note_damaged(
-                *hash,
-                found,
-                "a blob in the database is damaged and read no more; upload its bytes again, or restore its row from a backup",
-            )),
+    /// The bytes of a row, which are those of the hash; `None` if there is no such row. They are damaged if two looks find so: the
+    /// row may be replaced after the first one.
+    async fn read_small(&self, hash: &BlobHash) -> Result<Option<Bytes>, BlobError> {
+        let mut reason = String::new();
+        for _ in 0..2 {
+            match self.database.bytes_of_small(hash).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(bytes)) => match BlobHash::of(&bytes) {
+                    found if found == *hash => return Ok(Some(bytes)),
+                    found => reason = format!("its bytes hash to {found}"),
+                },
+                Err(error) if error.is_damage() => {
+                    reason = format!("PostgreSQL cannot read its row: {error}");
+                }
+                Err(error) => return Err(failed(error)),
+            }
         }
+        Err(self.note_damaged(
+            *hash,
+            &reason,
+            "a blob in the database is damaged and read no more; upload its bytes again, or restore its row from a backup",
+        ))
     }
 }
 
 impl Database {
-    async fn bytes_of_small(&self, hash: &BlobHash) -> Result<Option<Bytes>, BlobError> {
+    async fn bytes_of_small(&self, hash: &BlobHash) -> Result<Option<Bytes>, DatabaseError> {
         const BYTES: &str = "SELECT bytes FROM blob_ages WHERE hash = $1";
-        let hash = hash.as_bytes().as_slice();
-        patiently(|| async move {
-            let connection = self.connection().await?;
-            let row = query_opt(&connection, BYTES, &[&hash]).await?;
-            let bytes = row.map(|row| row.try_get::<_, Option<Vec<u8>>>(0));
-            Ok(bytes.transpose()?.flatten().map(Bytes::from))
-        })
-        .await
+        let connection = self.connection().await?;
+        let row = query_opt(&connection, BYTES, &[&hash.as_bytes().as_slice()]).await?;
+        let bytes = row.map(|row| row.try_get::<_, Option<Vec<u8>>>(0));
+        Ok(bytes.transpose()?.flatten().map(Bytes::from))
     }
 
     /// Blobs whose bytes are in their rows, in the order of their hashes, from behind `after` and up to `last`.

@@ -230,3 +230,54 @@ async fn a_version_before_that_comes_back_forgets_no_bytes() {
     assert_eq!(forget.expect("an answer"), 0);
     assert_eq!(read_all(&blobs, &blob).await.expect("it"), b"small"[..]);
 }
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_damaged_until_its_bytes_are_put_again() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let Some((_, _, _, blobs)) = in_trouble(PATIENT).await else {
+        return;
+    };
+    let bytes = bytes(15_000);
+    let blob = put(&blobs, &bytes).await.expect("a commit");
+    let connection = blobs.shared.database.connection().await;
+    let connection = connection.expect("it answers");
+    // The bytes are in a table that nobody may change as long as it is what it is.
+    let lose = "DO $$
+        DECLARE place regclass := (SELECT reltoastrelid FROM pg_class WHERE relname = 'blob_ages');
+        BEGIN
+            UPDATE pg_class SET relkind = 'r' WHERE oid = place;
+            EXECUTE 'DELETE FROM ' || place;
+            UPDATE pg_class SET relkind = 't' WHERE oid = place;
+        END $$";
+    connection.batch_execute(lose).await.expect("they go");
+    // Bytes that are deleted are read as long as they are there.
+    let vacuum =
+        "SELECT 'VACUUM ' || reltoastrelid::regclass FROM pg_class WHERE relname = 'blob_ages'";
+    let vacuum = connection.query_one(vacuum, &[]).await;
+    let vacuum: String = vacuum.expect("an answer").get(0);
+    connection
+        .batch_execute(&vacuum)
+        .await
+        .expect("they are gone");
+    let verified = blobs.verify(&blob.hash).await.expect("an answer");
+    let verified: Result<Vec<u64>, BlobError> = verified.try_collect().await;
+    assert!(matches!(verified, Err(BlobError::Damaged(_))));
+    let opened = blobs.open(&blob.hash, 0..1).await;
+    assert!(matches!(opened, Err(BlobError::Damaged(_))));
+    assert_eq!(blobs.damaged(), [blob.hash]);
+
+    // Whatever is written together with it.
+    let all: Vec<&[u8]> = vec![b"1", b"2", &bytes, b"3", b"4"];
+    let puts = all.iter().map(|bytes| put(&blobs, bytes));
+    for (put, bytes) in futures_util::future::join_all(puts)
+        .await
+        .into_iter()
+        .zip(all)
+    {
+        let blob = put.expect("a commit");
+        assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
+    }
+    assert_eq!(blobs.damaged(), []);
+}
