@@ -201,15 +201,14 @@ impl Drop for TakenAlong {
             for job in &self.jobs {
                 queue.saving.remove(job);
             }
-            for reported in self
-                .reports
-                .drain()
-                .flat_map(|(_, of)| of.into_iter().rev())
-            {
-                queue.waiting.push_front(reported);
-            }
             let Queue { waiting, held, .. } = &mut *queue;
-            waiting.extend(extract(held, &self.jobs));
+            let mut again: Vec<Reported> = self.reports.drain().flat_map(|(_, of)| of).collect();
+            again.extend(extract(held, &self.jobs));
+            // What is too much is theirs, and the last of it: other jobs find room.
+            again.truncate((WAITING / 2).saturating_sub(waiting.len()));
+            for reported in again.into_iter().rev() {
+                waiting.push_front(reported);
+            }
         }
         reports.arrived.notify_one();
     }

@@ -308,3 +308,17 @@ async fn jobs_that_are_looked_at_together_are_those_of_each() {
     let took = transactions().await - before;
     assert!(took < 50, "{took} for 300 looks");
 }
+
+#[test]
+fn a_save_counts_what_its_log_tells_twice() {
+    let mut save = plain(new_job(1, &acme()));
+    assert_eq!(bytes_of_save(&save), 0);
+    save.log = Some(JobLog {
+        text: "x".repeat(1_000),
+        truncated: false,
+        captured_at: at(0),
+        complete: true,
+        report: workflow_core::RunReport::default(),
+    });
+    assert_eq!(bytes_of_save(&save), 2_000);
+}
