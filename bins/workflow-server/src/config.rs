@@ -124,7 +124,7 @@ const WORKFLOW_KEYS: &[Key] = &[
         "content",
         "HOW",
         "through",
-        "Who sends the bytes of files: through this server, or redirect to the bucket, at addresses that work for a minute",
+        "Who sends the bytes of files: through this server, or above 16 KiB redirect to the bucket, at addresses that work for a minute",
     ),
     key("upload_limit", "SIZE", "1GiB", "Largest upload"),
     key(

@@ -101,7 +101,7 @@ pub trait BlobStore: Send + Sync + 'static {
     async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError>;
 
     /// Deletes a blob that was neither put nor touched at `untouched_since` or later; answers whether it is gone now.
-    /// Readers that have it open read on.
+    /// Readers that have it open read on. A store that has it twice may keep the older copy, which is listed then and as old as it is.
     async fn delete(&self, hash: &BlobHash, untouched_since: Timestamp) -> Result<bool, BlobError>;
 
     /// Blobs in the order of their hashes, at most `limit` of them, from behind `after`.
