@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use jiff::Timestamp;
 
-use super::ages::failed;
+use super::ages::{failed, patiently};
 use super::{BucketBlobs, Shared};
 use crate::columns::{hash as read_hash, unsigned};
 use crate::statements::{execute, query, query_opt, whole};
@@ -64,16 +64,20 @@ impl Shared {
     async fn read_small(&self, hash: &BlobHash) -> Result<Option<Bytes>, BlobError> {
         let mut reason = String::new();
         for _ in 0..2 {
-            match self.database.bytes_of_small(hash).await {
+            // A job may read an input while the database is away for a moment.
+            let read = patiently(|| async {
+                match self.database.bytes_of_small(hash).await {
+                    Err(error) if error.is_damage() => Ok(Err(error)),
+                    read => read.map(Ok),
+                }
+            });
+            match read.await? {
                 Ok(None) => return Ok(None),
                 Ok(Some(bytes)) => match BlobHash::of(&bytes) {
                     found if found == *hash => return Ok(Some(bytes)),
                     found => reason = format!("its bytes hash to {found}"),
                 },
-                Err(error) if error.is_damage() => {
-                    reason = format!("PostgreSQL cannot read its row: {error}");
-                }
-                Err(error) => return Err(failed(error)),
+                Err(error) => reason = format!("PostgreSQL cannot read its row: {error}"),
             }
         }
         Err(self.note_damaged(
