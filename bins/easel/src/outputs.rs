@@ -133,7 +133,8 @@ pub(crate) async fn save(
     .await
 }
 
-/// Saves files that one host has, in turn. If it cannot be reached, it is not asked for the others, and their number is told.
+/// Saves files of one host, one after the other. If the host cannot be reached, the rest is not asked for, and the failure says how many
+/// files that are.
 pub(crate) async fn of_one_host<I, T>(
     mut files: impl ExactSizeIterator<Item = I>,
     mut save: impl AsyncFnMut(I) -> Result<T, Failure>,

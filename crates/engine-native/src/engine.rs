@@ -61,7 +61,7 @@ pub struct NativeEngine {
 }
 
 struct Inner {
-    /// The classes that it was made with, and what is told of them.
+    /// The classes that it was made with, and their definitions.
     own: Vec<Defined>,
     /// Those and what is offered besides; a run keeps what it began with.
     offer: RwLock<Arc<Offer>>,
@@ -79,7 +79,7 @@ struct Offer {
     catalog: NodeCatalog,
 }
 
-/// A class, and what is told of it: some kilobytes, which are made once.
+/// A definition and its class. A definition has some kilobytes, so it is made once.
 type Defined = (Arc<NodeDefinition>, Arc<dyn Node>);
 
 fn defined(node: Arc<dyn Node>) -> Defined {

@@ -2,7 +2,7 @@
 //!
 //! A transaction that saves jobs adds rows to `job_changes`. Reports of a run are written with the next save of its job. If no save
 //! comes, they are written in a batch of their own. Each replica has one task that reads new rows and keeps them in memory for
-//! whoever asks. A notification that is sent outside of transactions wakes it. It also looks every quarter of a second. The positions
+//! all its readers. A notification that is sent outside of transactions wakes it. It also looks every quarter of a second. The positions
 //! that it hands out are its own.
 
 mod documents;

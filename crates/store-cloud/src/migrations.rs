@@ -231,7 +231,7 @@ mod tests {
         let connection = used.connection().await.expect("it answers");
         let put = "INSERT INTO blob_ages VALUES (sha256(''), 0, true)";
         connection.batch_execute(put).await.expect("it is a blob");
-        assert!(!in_rows_at_once(&used).await, "somebody put it");
+        assert!(!in_rows_at_once(&used).await, "it has a blob");
 
         let url = testing::empty_database().await;
         let served = without_bytes(&url).await;
@@ -241,7 +241,10 @@ mod tests {
         };
         let before = Database::connect(&url, before).await.expect("it opens");
         let _connection = before.connection().await.expect("it answers");
-        assert!(!in_rows_at_once(&served).await, "somebody is here");
+        assert!(
+            !in_rows_at_once(&served).await,
+            "a version before is connected"
+        );
     }
 
     /// Returns once a transaction waits for this table.

@@ -191,7 +191,7 @@ async fn a_pool_whose_new_connections_hang_is_made_anew() {
     let server = PostgresServer::start(&["fsync=off"]);
     server.create_database("rows", "template1").await;
     let (relay, database, held) = behind_one_way(&server).await;
-    // The other one is gone, so that whoever asks waits for a new one.
+    // The other connection is gone, so the next request waits for a new one.
     database.pool.retain(|_, _| false);
     relay.silent.send_replace(true);
     pause();
