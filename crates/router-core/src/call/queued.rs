@@ -24,6 +24,9 @@ use crate::{
 /// Bounds of the pause that a caller is told between two looks.
 const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
+/// How long a result that is written waits at most for its call to give its room back.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How many requests ahead make a pause a second longer.
 const AHEAD_PER_SECOND: usize = 20;
 
@@ -254,6 +257,14 @@ impl Router {
         let found = self.request(caller, model, request, now).await?;
         if found.is_forgotten(now) {
             return Err(RouterError::ResultGone);
+        }
+        if let QueueState::Over(_) = found.state {
+            // As who waits for a call is answered: when its room is free for the next one.
+            let timer = &self.0.ports.timer;
+            tokio::select! {
+                () = self.0.running.has_ended(found.id) => {}
+                () = timer.sleep(END_PATIENCE) => {}
+            }
         }
         let bucket = match &found.state {
             QueueState::Waiting { .. } | QueueState::Running => {

@@ -1,6 +1,7 @@
 //! The generations that run in this process, who waits for each, and whether they are still this process' own.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -10,7 +11,7 @@ use accounts::AccountId;
 use bytes::Bytes;
 use foldhash::HashMap;
 use futures_util::task::AtomicWaker;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::stream::{self, AnswerStream, StreamEnding};
 use crate::{
@@ -99,7 +100,14 @@ struct Streaming {
 
 /// The running generations by their ids.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Registry(Arc<Mutex<HashMap<GenerationId, Arc<Running>>>>);
+pub(crate) struct Registry(Arc<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    running: Mutex<HashMap<GenerationId, Arc<Running>>>,
+    /// Rings when one of them is taken out.
+    ended: Notify,
+}
 
 /// An entry of the registry; dropping it takes it out.
 #[derive(Debug)]
@@ -379,8 +387,23 @@ impl Registry {
         }
     }
 
+    /// Completes when a generation is not ending here, or no longer: it is taken out once its room is given back, too.
+    pub(crate) async fn has_ended(&self, id: GenerationId) {
+        loop {
+            // What ends from here on is heard of.
+            let mut ended = pin!(self.0.ended.notified());
+            ended.as_mut().enable();
+            let is_ending = self.get(id).is_some_and(|running| running.is_settling());
+            if !is_ending {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     fn entries(&self) -> MutexGuard<'_, HashMap<GenerationId, Arc<Running>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let entries = self.0.running.lock();
+        entries.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -396,20 +419,21 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.registry.entries().remove(&self.id);
+        self.registry.0.ended.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use accounts::Labels;
+    use futures_util::FutureExt;
     use jiff::Timestamp;
     use uuid::Uuid;
 
     use super::*;
 
-    #[test]
-    fn what_one_partner_accepted_is_not_told_of_the_next() {
-        let running = Running::of(&Generation {
+    fn generation() -> Generation {
+        Generation {
             id: GenerationId(Uuid::nil()),
             account: "acme".parse().expect("an id"),
             model: "own/flux".parse().expect("an id"),
@@ -419,7 +443,26 @@ mod tests {
             api_key: None,
             labels: Labels::NONE,
             serving: None,
-        });
+        }
+    }
+
+    #[test]
+    fn who_waits_for_an_end_hears_of_it() {
+        let (registry, id) = (Registry::default(), generation().id);
+        assert_eq!(registry.has_ended(id).now_or_never(), Some(()));
+        let registered = registry.enter(&generation());
+        // What runs here may have been ended by another process.
+        assert_eq!(registry.has_ended(id).now_or_never(), Some(()));
+        registered.running.settles();
+        let mut ended = pin!(registry.has_ended(id));
+        assert_eq!(ended.as_mut().now_or_never(), None);
+        drop(registered);
+        assert_eq!(ended.now_or_never(), Some(()));
+    }
+
+    #[test]
+    fn what_one_partner_accepted_is_not_told_of_the_next() {
+        let running = Running::of(&generation());
         running.contact.written();
         assert_eq!(running.retry_after(), Some(SYNCHRONOUS_RETRY));
         running.asks_another();
