@@ -25,9 +25,14 @@ def wait_for_the_end():
 threading.Thread(target=wait_for_the_end, daemon=True).start()
 
 
+def shade(number):
+    """Far apart for two jobs that follow each other: an inverted sample is rounded down, so it may be one less than expected."""
+    return number * 16 % 256
+
+
 def picture(number):
     path = f"/tmp/rolling-{os.getpid()}.png"
-    Image.new("RGB", (32, 32), (number % 256, number // 256 % 256, 7)).save(path)
+    Image.new("RGB", (32, 32), (shade(number), number % 256, number // 256 % 256)).save(path)
     with open(path, "rb") as file:
         made = file.read()
     os.remove(path)
@@ -54,7 +59,7 @@ with Comfy() as client:
         path = f"/tmp/rolling-{os.getpid()}-output.png"
         output.to_file(path)
         with Image.open(path) as made:
-            assert made.getpixel((3, 3))[0] == 255 - ran % 256, (ran, made.getpixel((3, 3)))
+            assert 0 <= 255 - shade(ran) - made.getpixel((3, 3))[0] <= 1, (ran, made.getpixel((3, 3)))
         os.remove(path)
         events = list(job.events())
         assert events[-1].status == "succeeded", events[-1]
