@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::parallel::{SPLIT_SAMPLES, fill_bands, spread, threads};
+use crate::parallel::{SPLIT_SAMPLES, fill_bands, fill_pass, spread, threads};
 use crate::pixels::{Frame, unwritten};
 use crate::vector::widest;
 
@@ -94,7 +94,7 @@ pub(super) fn change_chunks(
 /// Applies `f` to every sample, in place where `frame` is the only owner and in one pass where it is not.
 pub(super) fn map_samples(mut frame: Arc<Frame>, f: impl Fn(f32) -> f32 + Sync) -> Arc<Frame> {
     if let Some(owned) = Arc::get_mut(&mut frame) {
-        fill_bands(owned.data_mut(), 1, |_, band| {
+        fill_pass(owned.data_mut(), |_, band| {
             widest(
                 band,
                 #[inline(always)]
@@ -106,7 +106,7 @@ pub(super) fn map_samples(mut frame: Arc<Frame>, f: impl Fn(f32) -> f32 + Sync) 
         return frame;
     }
     let mut out = unwritten(frame.data().len());
-    fill_bands(&mut out, 1, |first, band| {
+    fill_pass(&mut out, |first, band| {
         let source = &frame.data()[first..first + band.len()];
         widest(
             band,

@@ -2,7 +2,7 @@
 //! as every reader does.
 
 use super::{Frame, unwritten};
-use crate::parallel::fill_bands;
+use crate::parallel::fill_pass;
 use crate::vector::widest;
 
 impl Frame {
@@ -13,7 +13,7 @@ impl Frame {
     #[must_use]
     pub fn from_bytes(height: usize, width: usize, channels: usize, bytes: &[u8]) -> Self {
         let mut data = unwritten(bytes.len());
-        fill_bands(&mut data, 1, |first, band| {
+        fill_pass(&mut data, |first, band| {
             bytes_to_samples(&bytes[first..], band)
         });
         Self::new(height, width, channels, data)
@@ -23,7 +23,7 @@ impl Frame {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.data().len()];
-        fill_bands(&mut bytes, 1, |first, band| {
+        fill_pass(&mut bytes, |first, band| {
             samples_to_bytes(&self.data()[first..], band)
         });
         bytes
