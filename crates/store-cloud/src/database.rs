@@ -5,6 +5,7 @@ mod connect;
 mod error;
 mod options;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
@@ -21,7 +22,7 @@ use crate::batch::Turnstile;
 use crate::migrations;
 use crate::schema::SCHEMA;
 use checks::Clocks;
-use connect::Hosts;
+use connect::{Giving, Hosts};
 use options::Address;
 
 pub(crate) use connect::Connections;
@@ -93,12 +94,21 @@ impl DatabaseError {
 /// One PostgreSQL database whose schema is the one of this version. Clones share their connections.
 #[derive(Clone)]
 pub struct Database {
-    pool: Pool,
+    pool: WatchedPool,
+    /// Of the connections that carry out steps.
+    steps: WatchedPool,
     config: Config,
     hosts: Hosts,
     clocks: Clocks,
     /// What batches of calls take one after the other.
     turnstile: Turnstile,
+}
+
+/// A pool, and whether it gives connections.
+#[derive(Clone)]
+struct WatchedPool {
+    pool: Pool,
+    giving: Arc<Giving>,
 }
 
 /// A connection over TLS or without it.
@@ -128,22 +138,33 @@ impl Database {
             place,
         } = Address::read(address, &options)?;
         let tls = tls_config(extra_ca_pem.as_deref()).map_err(DatabaseOpenError::Authorities)?;
-        let recycling = ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        };
         let tls = MakeRustlsConnect::new(tls);
         let connections = Connections::default();
         let hosts = Hosts::of(&config, tls, connections.clone());
-        let manager = Manager::from_connect(config.clone(), hosts.clone(), recycling);
-        let pool = Pool::builder(manager)
-            .max_size(options.connections.max(2))
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(options.patience))
-            .create_timeout(Some(hosts.patience() + SETTINGS))
-            .build()
-            .expect("a runtime is given");
+        let pool = |hosts: Hosts, most: usize| {
+            let recycling = ManagerConfig {
+                recycling_method: RecyclingMethod::Fast,
+            };
+            let patience = hosts.patience() + SETTINGS;
+            let manager = Manager::from_connect(config.clone(), hosts, recycling);
+            let pool = Pool::builder(manager)
+                .max_size(most)
+                .runtime(Runtime::Tokio1)
+                .wait_timeout(Some(options.patience))
+                .create_timeout(Some(patience))
+                .build()
+                .expect("a runtime is given");
+            WatchedPool {
+                pool,
+                giving: Arc::default(),
+            }
+        };
+        // With one, a step that waits for a lock of another replica would stop all others.
+        let of_steps = (options.connections / 2).max(2);
+        let others = options.connections.saturating_sub(of_steps).max(2);
         let database = Self {
-            pool,
+            pool: pool(hosts.clone(), others),
+            steps: pool(hosts.by_index(), of_steps),
             config,
             hosts,
             clocks: Clocks::new(options.clock),
@@ -159,20 +180,37 @@ impl Database {
     /// # Errors
     /// If none comes in time.
     pub(crate) async fn connection(&self) -> Result<Object, DatabaseError> {
+        self.given_by(&self.pool).await
+    }
+
+    /// A connection for a step, whose every statement is planned once: through an index, row by row.
+    ///
+    /// # Errors
+    /// If none comes in time.
+    pub(crate) async fn connection_by_index(&self) -> Result<Object, DatabaseError> {
+        self.given_by(&self.steps).await
+    }
+
+    async fn given_by(
+        &self,
+        WatchedPool { pool, giving }: &WatchedPool,
+    ) -> Result<Object, DatabaseError> {
         let asked = Instant::now();
-        let given = self.pool.get().await;
+        let given = pool.get().await;
         match given {
-            Ok(_) => self.watched().given(),
+            Ok(_) => giving.gave(),
             // In the pool, or for the server to greet a new one.
             Err(PoolError::Timeout(TimeoutType::Wait | TimeoutType::Create)) => {
-                self.watched().starved(asked);
+                if let Some(since) = giving.starved(asked) {
+                    self.watched().end_those_before(since);
+                }
             }
             Err(_) => {}
         }
         given.map_err(DatabaseError::NoConnection)
     }
 
-    /// The connections of the pool.
+    /// The connections of both pools.
     pub(crate) fn watched(&self) -> &Connections {
         self.turnstile.connections()
     }
@@ -184,10 +222,11 @@ impl Database {
 
     /// Connections in use, those that are free, and tasks that wait for one.
     pub(crate) fn connections(&self) -> (u32, u32, u32) {
-        let status = self.pool.status();
+        let (one, other) = (self.pool.pool.status(), self.steps.pool.status());
         let shown = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let used = status.size.saturating_sub(status.available);
-        (shown(used), shown(status.available), shown(status.waiting))
+        let free = one.available + other.available;
+        let used = (one.size + other.size).saturating_sub(free);
+        (shown(used), shown(free), shown(one.waiting + other.waiting))
     }
 
     /// A connection apart from the pool, for a listener: its messages come as the caller polls it.
@@ -210,6 +249,20 @@ pub(crate) fn place_of(address: &str) -> String {
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Database({})", options::place(&self.config))
+    }
+}
+
+#[cfg(test)]
+impl Database {
+    /// Every connection that it may have.
+    pub(crate) async fn every_connection(&self) -> Vec<Object> {
+        let mut all = Vec::new();
+        for WatchedPool { pool, .. } in [&self.pool, &self.steps] {
+            for _ in 0..pool.status().max_size {
+                all.push(pool.get().await.expect("it answers"));
+            }
+        }
+        all
     }
 }
 

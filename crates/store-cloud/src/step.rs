@@ -5,6 +5,9 @@
 //! stays right: through an index, row by row. What the planner guesses of a table that was empty a moment ago, and what it would
 //! plan anew for each batch, is not worth its time. An index that is read as it is, not as a bitmap, also forgets entries of rows
 //! that are gone.
+//!
+//! So steps have connections of their own, whose sessions are set that way. What may read many jobs is none of a step; tables of
+//! accounts are read whole where every account counts.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,13 +41,9 @@ impl Commits {
     }
 }
 
-/// How statements of a step are planned.
-const BEGIN: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; \
-    SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+const BEGIN: &str = "BEGIN";
 
-const BEGIN_LAZILY: &str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off; \
-    SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
-    SET LOCAL synchronous_commit = off";
+const BEGIN_LAZILY: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
 /// A connection with a transaction that is begun and ended by hand. Dropped in the middle, it closes the connection, which undoes
 /// the transaction.
@@ -60,7 +59,7 @@ pub(crate) struct Step {
 impl Step {
     pub(crate) async fn on(database: &Database) -> Result<Self, DatabaseError> {
         Ok(Self {
-            connection: Some(database.connection().await?),
+            connection: Some(database.connection_by_index().await?),
             is_open: AtomicBool::new(false),
         })
     }
@@ -70,17 +69,6 @@ impl Step {
         let begin = match commits {
             Commits::Durably => BEGIN,
             Commits::Lazily => BEGIN_LAZILY,
-        };
-        Ok(self.batch_execute(begin).await?)
-    }
-
-    /// The same for statements that are planned as others are: they read tables whole whose size is not known before.
-    #[cfg(feature = "workflow")]
-    pub(crate) async fn begin_planned(&self, commits: Commits) -> Result<(), DatabaseError> {
-        self.is_open.store(true, Ordering::Relaxed);
-        let begin = match commits {
-            Commits::Durably => "BEGIN",
-            Commits::Lazily => "BEGIN; SET LOCAL synchronous_commit = off",
         };
         Ok(self.batch_execute(begin).await?)
     }

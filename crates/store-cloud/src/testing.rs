@@ -117,7 +117,7 @@ pub async fn fresh_database() -> String {
 /// If it cannot be opened.
 pub async fn open(url: &str) -> Database {
     let options = DatabaseOptions {
-        connections: 4,
+        connections: 6,
         ..DatabaseOptions::default()
     };
     let opened = Database::open(url, options).await;

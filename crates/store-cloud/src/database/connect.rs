@@ -25,6 +25,10 @@ use super::{DatabaseError, DatabaseStream};
 const SESSION: &str =
     "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '10s'; SET jit = off";
 
+/// What those have besides that carry out steps: [`crate::step`] says why. As settings of the session they cost a step nothing.
+const BY_INDEX: &str = "; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
+    SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+
 /// How long a host may take for TLS, the password and what it is asked first, once it accepted a connection.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 
@@ -49,6 +53,7 @@ pub(super) struct Hosts {
     /// The one that answered last.
     latest: Arc<AtomicUsize>,
     connections: Connections,
+    is_by_index: bool,
 }
 
 /// Which host is asked first.
@@ -60,7 +65,7 @@ enum Order {
     LatestFirst,
 }
 
-/// The connections of a pool. Clones are the same.
+/// The connections of all pools over one database. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections(Arc<Mutex<State>>);
 
@@ -70,8 +75,16 @@ struct State {
     made: Vec<Made>,
     /// When connections were ended last, and how long it takes until they may be again.
     ended: Option<(Instant, Duration)>,
+}
+
+/// Whether those who ask one pool get connections.
+#[derive(Debug, Default)]
+pub(super) struct Giving(Mutex<Gave>);
+
+#[derive(Debug, Default)]
+struct Gave {
     /// When somebody got a connection last.
-    given: Option<Instant>,
+    last: Option<Instant>,
     /// Since when nobody who waited for a connection got one.
     starved: Option<Instant>,
 }
@@ -99,6 +112,15 @@ impl Hosts {
             order,
             latest: Arc::default(),
             connections,
+            is_by_index: false,
+        }
+    }
+
+    /// The same for connections whose statements are planned as those of steps are.
+    pub(super) fn by_index(&self) -> Self {
+        Self {
+            is_by_index: true,
+            ..self.clone()
         }
     }
 
@@ -157,7 +179,10 @@ impl Connect for Hosts {
                 }
             });
             self.connections.add(task.abort_handle());
-            client.batch_execute(SESSION).await?;
+            match self.is_by_index {
+                true => client.batch_execute(&[SESSION, BY_INDEX].concat()).await?,
+                false => client.batch_execute(SESSION).await?,
+            }
             Ok((client, task))
         }
         .boxed()
@@ -187,33 +212,12 @@ impl Connections {
         }
     }
 
-    /// Notes that somebody got a connection.
-    pub(super) fn given(&self) {
-        let mut state = self.state();
-        state.given = Some(Instant::now());
-        state.starved = None;
-    }
-
-    /// Notes that somebody who asked for a connection at `asked` waited for it in vain. If nobody got one for as long as watched work
-    /// may take, the server is silent on every one of them, and nobody who watches gets to ask it anything: they end, too.
-    pub(super) fn starved(&self, asked: Instant) {
-        let mut state = self.state();
-        // Somebody may have got one after this one asked.
-        let asked = state.given.map_or(asked, |given| asked.max(given));
-        let since = *state.starved.get_or_insert(asked);
-        if since.elapsed() >= SILENCE {
-            state.starved = None;
-            drop(state);
-            self.end_those_before(since);
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic under the lock leaves it whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end_those_before(&self, moment: Instant) {
+    pub(super) fn end_those_before(&self, moment: Instant) {
         let mut state = self.state();
         let now = Instant::now();
         let since = |(at, _): (Instant, Duration)| now - at;
@@ -237,6 +241,34 @@ impl Connections {
                 "PostgreSQL said nothing for long; its connections are made anew"
             );
         }
+    }
+}
+
+impl Giving {
+    /// Notes that somebody got a connection.
+    pub(super) fn gave(&self) {
+        *self.state() = Gave {
+            last: Some(Instant::now()),
+            starved: None,
+        };
+    }
+
+    /// Notes that somebody who asked for a connection at `asked` waited for it in vain. If nobody got one for as long as watched work
+    /// may take, the server is silent on every one of them, and nobody who watches gets to ask it anything: then, since when.
+    pub(super) fn starved(&self, asked: Instant) -> Option<Instant> {
+        let mut state = self.state();
+        // Somebody may have got one after this one asked.
+        let asked = state.last.map_or(asked, |last| asked.max(last));
+        let since = *state.starved.get_or_insert(asked);
+        (since.elapsed() >= SILENCE).then(|| {
+            state.starved = None;
+            since
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Gave> {
+        // A panic under the lock leaves it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

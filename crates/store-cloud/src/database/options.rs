@@ -20,7 +20,7 @@ pub(crate) const BEFORE_BLOBS_IN_ROWS: &[&str] = SERVING.split_at(2).0;
 /// How a database is used.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
-    /// Most connections of this process; at least 2.
+    /// Most connections of this process, of which half are for steps of calls and jobs; at least 4.
     pub connections: usize,
     /// How long a request waits at most until a connection is free.
     pub patience: Duration,

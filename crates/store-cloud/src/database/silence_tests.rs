@@ -160,12 +160,14 @@ async fn a_pool_whose_every_connection_hangs_is_made_anew() {
     let database = opened.expect("it answers");
     let held = [database.connection().await, database.connection().await];
     let held = held.map(|held| held.expect("it answers"));
+    drop(database.connection_by_index().await.expect("it answers"));
     relay.silent.send_replace(true);
     pause();
     let hanging = held.each_ref().map(|held| query(held, "SELECT 1", &[]));
-    // As the tail of changes does, again and again.
+    // As the tail of changes does, again and again. That steps get connections says nothing of the others.
     let asking = async {
         loop {
+            drop(database.connection_by_index().await);
             drop(database.connection().await);
         }
     };
@@ -192,7 +194,7 @@ async fn a_pool_whose_new_connections_hang_is_made_anew() {
     server.create_database("rows", "template1").await;
     let (relay, database, held) = behind_one_way(&server).await;
     // The other connection is gone, so the next request waits for a new one.
-    database.pool.retain(|_, _| false);
+    database.pool.pool.retain(|_, _| false);
     relay.silent.send_replace(true);
     pause();
     let hanging = query(&held, "SELECT 1", &[]);

@@ -87,10 +87,7 @@ pub(super) async fn claim(
     let moment = looks::moment(transaction);
     let [lock] = prepare(transaction, ["SELECT pg_advisory_xact_lock($1)"]).await?;
     let locked: Values<'_> = &[&CHOOSING];
-    tokio::try_join!(
-        step.begin_planned(Commits::Lazily),
-        step.query(&lock, locked)
-    )?;
+    tokio::try_join!(step.begin(Commits::Lazily), step.query(&lock, locked))?;
     let mut lines = Lines {
         lines: Vec::new(),
         is_complete: false,

@@ -131,10 +131,7 @@ async fn lock(step: &Step, accounts: &[&str]) -> Result<(), DatabaseError> {
     let [lock] = prepare(&**step, [lock]).await?;
     let count = whole(accounts.len());
     let values: Values<'_> = &[&accounts, &count];
-    let (begun, locked) = tokio::join!(
-        step.begin_planned(Commits::Durably),
-        step.query(&lock, values)
-    );
+    let (begun, locked) = tokio::join!(step.begin(Commits::Durably), step.query(&lock, values));
     begun?;
     if locked?.len() < accounts.len() {
         let make =

@@ -20,8 +20,8 @@ use super::save::{NextState, may_be_lost, put};
 use super::{PgJobs, Shared, unavailable};
 use crate::DatabaseError;
 use crate::columns::{from_micros, unsigned};
-use crate::statements::{Values, execute, prepare, query};
-use crate::step::{Commits, Step};
+use crate::statements::{execute, query};
+use crate::step::Step;
 
 /// How many jobs lapse in one transaction.
 const TOGETHER: i64 = 500;
@@ -35,14 +35,12 @@ pub(super) async fn demands(
     asked: Vec<Timestamp>,
 ) -> Result<Vec<Demand>, DatabaseError> {
     let now = asked.iter().max().copied().unwrap_or_default();
-    let connection = store.database.connection().await?;
+    let step = Step::on(&store.database).await?;
     let sql = "SELECT worker FROM job_workers WHERE until > $1";
     let now = now.as_microsecond();
     let now: [&(dyn ToSql + Sync); 1] = [&now];
-    let (sets, workers) = tokio::try_join!(
-        looks::waiting(store, &connection),
-        query(&connection, sql, &now),
-    )?;
+    let (sets, workers) =
+        tokio::try_join!(looks::waiting(store, &step), query(&*step, sql, &now),)?;
     let workers = workers.iter().map(|row| Ok(WorkerId(row.try_get(0)?)));
     let workers: Result<HashSet<WorkerId>, DatabaseError> = workers.collect();
     let demand = Demand {
@@ -187,16 +185,8 @@ pub(super) async fn positions(
         .unzip();
     // Planned as steps are: jobs by their ids, and no table whole. Otherwise each place may read all jobs of its account.
     let step = Step::on(&store.database).await?;
-    let [places] = prepare(&*step, [sql]).await?;
-    let values: Values<'_> = &[&ids, &accounts, &FEW_BEHIND];
-    let (begun, found, ended) = tokio::join!(
-        step.begin(Commits::Lazily),
-        step.query(&places, values),
-        step.commit(),
-    );
-    begun?;
-    let found = found?;
-    ended?;
+    let found = query(&*step, sql, &[&ids, &accounts, &FEW_BEHIND]).await?;
+    drop(step);
     let mut places = HashMap::with_capacity(found.len());
     for row in &found {
         let (id, account): (Uuid, &str) = (row.try_get(0)?, row.try_get(1)?);
@@ -214,8 +204,10 @@ async fn waiting(
     store: &Shared,
     sets: &HashSet<RequirementId>,
 ) -> Result<WaitingJobs, DatabaseError> {
-    let connection = store.database.connection().await?;
-    let known = looks::waiting(store, &connection).await?;
+    let known = {
+        let step = Step::on(&store.database).await?;
+        looks::waiting(store, &step).await?
+    };
     let wanted = known
         .into_iter()
         .filter(|(_, set)| sets.contains(&set.id()));
@@ -230,6 +222,8 @@ async fn waiting(
                 WHERE requirements = ANY($1) LIMIT $2) AS q
             GROUP BY q.account
         ) AS accounts WHERE room > 0";
+    // It reads what there is, so it is planned for that.
+    let connection = store.database.connection().await?;
     let found = query(&connection, sql, &[&wanted, &MOST_COUNTED]).await?;
     let oldest: Option<i64> = found[0].try_get(1)?;
     Ok(WaitingJobs {

@@ -83,8 +83,8 @@ pub(super) async fn load(
     found.collect()
 }
 
-/// The same of those who asked, for each of them, in a transaction of its own whose plan is kept: planning takes longer than
-/// reading. A row that cannot be read is nobody's but those who asked for it.
+/// The same of those who asked, for each of them, by a plan that is kept: planning takes longer than reading. A row that cannot be
+/// read is nobody's but those who asked for it.
 pub(super) async fn load_each(
     store: &Shared,
     asked: &[JobId],
@@ -93,16 +93,8 @@ pub(super) async fn load_each(
     ids.sort_unstable();
     ids.dedup();
     let step = Step::on(&store.database).await?;
-    let [load] = prepare(&*step, [&*load_sql()]).await?;
-    let values: Values<'_> = &[&ids];
-    let (begun, found, ended) = tokio::join!(
-        step.begin(Commits::Lazily),
-        step.query(&load, values),
-        step.commit(),
-    );
-    begun?;
-    let found = found?;
-    ended?;
+    let found = query(&*step, &load_sql(), &[&ids]).await?;
+    drop(step);
     let mut rows = HashMap::with_capacity(found.len());
     for row in &found {
         rows.insert(row.try_get::<_, Uuid>("id")?, row);

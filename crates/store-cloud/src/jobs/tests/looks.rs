@@ -47,10 +47,7 @@ async fn looks_pass_over_what_is_gone_while_a_transaction_is_open() {
     }
 
     // Each connection tells what it read when it is asked to, so all of them are asked.
-    let connections = (0..4).map(|_| database.connection());
-    let connections = futures_util::future::join_all(connections).await;
-    for connection in &connections {
-        let connection = connection.as_ref().expect("it answers");
+    for connection in database.every_connection().await {
         let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
         told.await.expect("it answers");
     }
@@ -164,10 +161,8 @@ async fn a_place_is_told_without_reading_all_jobs_of_its_account() {
     let watch = testing::open(&url).await;
     let watch = watch.connection().await.expect("it answers");
     let read = async || {
-        let connections = (0..4).map(|_| database.connection());
-        for connection in futures_util::future::join_all(connections).await {
-            let told = connection.expect("it answers");
-            let told = told
+        for connection in database.every_connection().await {
+            let told = connection
                 .batch_execute("SELECT pg_stat_force_next_flush()")
                 .await;
             told.expect("it answers");
