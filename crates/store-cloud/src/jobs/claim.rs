@@ -249,7 +249,7 @@ impl Lines {
         let asked: Vec<Asked> = turns.iter().map(|turn| turn.asked.clone()).collect();
         let hints = places.hints(&asked, self.moment);
         let sets: Vec<Uuid> = self.sets.keys().copied().collect();
-        let mut found = looks::oldest(transaction, &hints, &sets, self.depth).await?;
+        let mut found = looks::oldest(transaction, hints, &sets, self.depth).await?;
         for turn in turns {
             let OfAccount { runs, jobs } = found.remove(&turn.asked.account).unwrap_or_default();
             let mut firsts: HashMap<Uuid, Option<i64>> =

@@ -14,7 +14,7 @@ use workflow_core::RequirementSet;
 use super::Shared;
 use super::places::{Asked, Hints, Moment};
 use crate::DatabaseError;
-use crate::statements::{query, whole};
+use crate::statements::{Values, query, whole};
 
 /// How many accounts are asked one by one for their sets,
 const ACCOUNTS: usize = 8;
@@ -57,10 +57,13 @@ pub(super) async fn waiting(
     connection: &Object,
 ) -> Result<HashMap<Uuid, RequirementSet>, DatabaseError> {
     let moment = moment(connection);
-    let sql = "SELECT t.account, t.returns,
-            (SELECT count(*) FROM (SELECT 1 FROM requirement_sets LIMIT $2) AS s)
-        FROM job_turns AS t JOIN job_accounts AS a USING (account)
-        WHERE a.entered > t.departed LIMIT $1";
+    // As in `turns`: all accounts are read once.
+    let sql = "SELECT account, max(returns), (SELECT count(*) FROM (SELECT 1 FROM requirement_sets LIMIT $2) AS s)
+        FROM (
+            SELECT account, departed AS moved, returns FROM job_turns
+            UNION ALL SELECT account, -entered, NULL FROM job_accounts
+        ) AS counts
+        GROUP BY account HAVING sum(moved) < 0 AND count(returns) = 1 LIMIT $1";
     let (limit, pairs) = (whole(ACCOUNTS + 1), whole(PAIRS + 1));
     let found = query(connection, sql, &[&limit, &pairs]).await?;
     let (mut accounts, mut sets) = (Vec::new(), 0_i64);
@@ -133,10 +136,14 @@ pub(super) async fn turns(
     (last_claim, account): &(i64, String),
     limit: i64,
 ) -> Result<Vec<Turn>, DatabaseError> {
-    let sql = "SELECT t.account, t.returns, t.last_claim
-        FROM job_turns AS t JOIN job_accounts AS a USING (account)
-        WHERE a.entered > t.departed AND (t.last_claim, t.account) > ($1, $2)
-        ORDER BY t.last_claim, t.account LIMIT $3";
+    // All accounts have to be read for this. Joined by grouping, they are, once: a plan that is kept would look up each of them.
+    let sql = "SELECT account, max(returns), max(last_claim) FROM (
+            SELECT account, departed AS moved, returns, last_claim FROM job_turns
+            UNION ALL SELECT account, -entered, NULL, NULL FROM job_accounts
+        ) AS counts
+        GROUP BY account
+        HAVING sum(moved) < 0 AND count(returns) = 1 AND (max(last_claim), account) > ($1, $2)
+        ORDER BY max(last_claim), account LIMIT $3";
     let found = query(transaction, sql, &[last_claim, account, &limit]).await?;
     let turns = found.iter().map(|row| {
         let (account, returns) = (row.try_get(0)?, row.try_get(1)?);
@@ -151,52 +158,38 @@ pub(super) async fn turns(
 /// Runs of accounts and, of each of these sets, as many of their oldest jobs. The transaction is the one that chooses.
 pub(super) async fn oldest(
     transaction: &impl GenericClient,
-    hints: &Hints,
+    hints: Hints,
     sets: &[Uuid],
     depth: i64,
 ) -> Result<HashMap<String, OfAccount>, DatabaseError> {
-    // Runs that are known are looked up by their jobs; others are behind them in the index, or of the version before.
-    let sql = "WITH t AS MATERIALIZED (
-            SELECT * FROM unnest($1::text[], $2::bigint[]) AS t (account, until)
-        ), r AS MATERIALIZED (
-            SELECT t.account, r.job FROM t JOIN (
-                SELECT account, job, claim FROM job_runs WHERE job = ANY($3::uuid[]) OFFSET 0
-            ) AS r ON r.account = t.account AND r.claim > 0 AND r.claim <= t.until
-            UNION ALL
-            SELECT t.account, r.job FROM t CROSS JOIN LATERAL (
-                SELECT r.job FROM job_runs AS r WHERE r.account = t.account AND r.claim > t.until
-                UNION ALL
-                SELECT r.job FROM job_runs AS r WHERE r.account = t.account AND r.claim = 0
-            ) AS r
-        )
-        SELECT account, NULL::bigint, job, NULL::uuid, NULL::bigint FROM r
+    // Runs that are known are looked up by their jobs; others are behind them in the index, or of the version before. Each is a
+    // loop over what is asked that looks into one index: no other plan is right, however many jobs there were when it was made.
+    let sql = "SELECT k.account, NULL::bigint, k.job, NULL::uuid, NULL::bigint
+        FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS k (account, job, until)
+        CROSS JOIN LATERAL (SELECT account, claim FROM job_runs WHERE job_runs.job = k.job OFFSET 0) AS r
+        WHERE r.account = k.account AND r.claim > 0 AND r.claim <= k.until
         UNION ALL
-        SELECT t.account, q.number, q.job, q.requirements, q.account_room
-        FROM t CROSS JOIN unnest($4::uuid[]) AS s (requirements)
-        LEFT JOIN unnest($6::text[], $7::uuid[], $8::bigint[]) AS f (account, requirements, number)
-            ON f.account = t.account AND f.requirements = s.requirements
+        SELECT t.account, NULL::bigint, r.job, NULL::uuid, NULL::bigint
+        FROM unnest($4::text[], $5::bigint[]) AS t (account, until) CROSS JOIN LATERAL (
+            SELECT r.job FROM job_runs AS r WHERE r.account = t.account AND r.claim > t.until
+            UNION ALL
+            SELECT r.job FROM job_runs AS r WHERE r.account = t.account AND r.claim = 0
+        ) AS r
+        UNION ALL
+        SELECT f.account, q.number, q.job, q.requirements, q.account_room
+        FROM unnest($6::text[], $7::uuid[], $8::bigint[]) AS f (account, requirements, number)
         CROSS JOIN LATERAL (
             SELECT * FROM job_queue AS q
-            WHERE q.requirements = s.requirements AND q.account = t.account AND q.number >= coalesce(f.number, 0)
-            ORDER BY q.number LIMIT $5
+            WHERE q.requirements = f.requirements AND q.account = f.account AND q.number >= f.number
+            ORDER BY q.number LIMIT $9
         ) AS q";
-    let (accounts, claims) = &hints.accounts;
-    let (whose, places, numbers) = &hints.firsts;
-    let rows = query(
-        transaction,
-        sql,
-        &[
-            accounts,
-            claims,
-            &hints.runs,
-            &sets,
-            &depth,
-            whose,
-            places,
-            numbers,
-        ],
-    )
-    .await?;
+    let (whose, sets, numbers) = hints.beginnings(sets);
+    let (of, runs, claims) = &hints.runs;
+    let (accounts, until) = &hints.accounts;
+    let values: Values<'_> = &[
+        of, runs, claims, accounts, until, &whose, &sets, &numbers, &depth,
+    ];
+    let rows = query(transaction, sql, values).await?;
     let mut found: HashMap<String, OfAccount> = HashMap::new();
     for row in &rows {
         let of: &mut OfAccount = found.entry(row.try_get(0)?).or_default();

@@ -67,8 +67,8 @@ struct Runs {
 pub(super) struct Hints {
     /// The accounts, each with the number of claims up to which its runs are known.
     pub(super) accounts: (Vec<String>, Vec<i64>),
-    /// Those runs.
-    pub(super) runs: Vec<Uuid>,
+    /// Those runs, each with its account and the number of that one.
+    pub(super) runs: (Vec<String>, Vec<Uuid>, Vec<i64>),
     /// Where the jobs of an account with a set begin.
     pub(super) firsts: (Vec<String>, Vec<Uuid>, Vec<i64>),
 }
@@ -95,9 +95,14 @@ impl Places {
         for Asked { account, returns } in accounts {
             let runs = known.runs.get(account);
             let runs = runs.filter(|runs| runs.learned >= moment.connected);
+            let until = runs.map_or(0, |runs| runs.until);
             hints.accounts.0.push(account.clone());
-            hints.accounts.1.push(runs.map_or(0, |runs| runs.until));
-            hints.runs.extend(runs.iter().flat_map(|runs| &runs.jobs));
+            hints.accounts.1.push(until);
+            for job in runs.iter().flat_map(|runs| &runs.jobs) {
+                hints.runs.0.push(account.clone());
+                hints.runs.1.push(*job);
+                hints.runs.2.push(until);
+            }
             for (set, first) in known.firsts.get(account).into_iter().flatten() {
                 if first.holds(*returns, moment) {
                     hints.firsts.0.push(account.clone());
@@ -172,6 +177,26 @@ impl Places {
     fn lock(&self) -> MutexGuard<'_, Known> {
         // Every change is one insert or remove.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hints {
+    /// Where the jobs of each of the accounts with each of these sets begin, at 0 where nothing is known.
+    pub(super) fn beginnings(&self, sets: &[Uuid]) -> (Vec<&str>, Vec<Uuid>, Vec<i64>) {
+        let (accounts, of, numbers) = &self.firsts;
+        let known = accounts.iter().zip(of).zip(numbers);
+        let known: HashMap<(&str, &Uuid), i64> = known
+            .map(|((account, set), number)| ((&**account, set), *number))
+            .collect();
+        let (mut whose, mut which, mut from) = (vec![], vec![], vec![]);
+        for account in &self.accounts.0 {
+            for set in sets {
+                whose.push(&**account);
+                which.push(*set);
+                from.push(known.get(&(&**account, set)).copied().unwrap_or(0));
+            }
+        }
+        (whose, which, from)
     }
 }
 
@@ -254,11 +279,11 @@ mod tests {
         let later = now + LASTS * 10;
         let hints = places.hints(&[asked(3)], at(later, now));
         assert_eq!(
-            (hints.accounts.1, hints.runs),
+            (hints.accounts.1, hints.runs.1),
             (vec![8], vec![id(1), id(2)])
         );
         let hints = places.hints(&[asked(3)], at(later, later));
-        assert_eq!((hints.accounts.1, hints.runs), (vec![0], vec![]));
+        assert_eq!((hints.accounts.1, hints.runs.1), (vec![0], vec![]));
     }
 
     #[test]

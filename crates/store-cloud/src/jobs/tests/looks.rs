@@ -183,3 +183,35 @@ async fn a_place_is_told_without_reading_all_jobs_of_its_account() {
     let after = read().await;
     assert!(after - before < 500, "{} rows were read", after - before);
 }
+
+/// They are made while the tables are empty, and have to be right for any number of jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_keep_their_plans_and_read_no_queue_whole() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let database = testing::database().await;
+    let jobs = jobs(&database);
+    for n in 1..=20 {
+        insert_for(&jobs, "acme", n).await;
+        jobs.demand(at(1)).await.expect("an answer");
+        claimed(&jobs).await.expect("it waits");
+    }
+    let mut kept = 0;
+    for connection in database.every_connection().await {
+        let planned = "SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements
+            WHERE statement LIKE '%job_queue%' AND statement NOT LIKE '%pg_prepared_statements%'";
+        for row in connection.query(planned, &[]).await.expect("an answer") {
+            let (sql, anew): (&str, i64) = (row.get(0), row.get(2));
+            assert_eq!(anew, 0, "{sql}");
+            kept += row.get::<_, i64>(1);
+        }
+        let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
+        told.await.expect("it answers");
+    }
+    assert!(kept >= 60, "{kept}");
+    let connection = database.connection().await.expect("it answers");
+    let whole = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'job_queue'";
+    let row = connection.query_one(whole, &[]).await.expect("an answer");
+    assert_eq!(row.get::<_, i64>(0), 0);
+}
