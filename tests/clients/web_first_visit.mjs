@@ -39,6 +39,16 @@ told.painted = await page.evaluate(() => {
 });
 await shot(page, "ran");
 
+// Every panel of the sidebar opens.
+const panels = page.locator(".side-bar-panel");
+const titles = { "Assets (a)": "Media Assets", "Node Library (n)": "Nodes", "Model Library (m)": "Model Library", "Workflows (w)": "Workflows", Apps: "Apps" };
+for (const [button, title] of Object.entries(titles)) {
+  await page.getByRole("button", { name: button, exact: true }).click();
+  await panels.getByText(title, { exact: true }).first().waitFor();
+}
+await page.getByRole("button", { name: "Apps", exact: true }).click();
+await panels.getByText("Apps", { exact: true }).first().waitFor({ state: "hidden" });
+
 // Somebody who looks for a class that is not here learns where it would come from.
 await page.evaluate(() => window.app.extensionManager.command.execute("Workspace.SearchBox.Toggle"));
 await page.keyboard.type("UNETLoader");

@@ -458,6 +458,8 @@ async fn saved_workflows_are_files_of_the_account() {
         get(&server, "/userdata/comfy.templates.json").await,
         json!([])
     );
+    let bookmarks = "/userdata/workflows%2F.index.json";
+    assert_eq!(get(&server, bookmarks).await, json!({}));
     let style = Request::get("/api/userdata/user.css");
     let style = server.send(&style).await.unwrap();
     assert_eq!((style.status, style.text().as_str()), (200, ""));

@@ -78,6 +78,8 @@ fn never_saved(path: &str) -> Option<Bytes> {
     match path {
         "user.css" => Some(Bytes::new()),
         "comfy.templates.json" => Some(Bytes::from_static(b"[]")),
+        // The bookmarks of workflows.
+        "workflows/.index.json" => Some(Bytes::from_static(b"{}")),
         _ => None,
     }
 }
