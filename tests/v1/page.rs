@@ -417,6 +417,8 @@ async fn a_window_that_stays_open_over_a_restart_learns_that_its_key_is_gone() {
     let told: Value = serde_json::from_str(&told.unwrap()).unwrap();
     let expected = format!("http://{}/signin", server.address);
     assert_eq!(told["url"], expected, "{told:#}");
+    let failure = told["failure"].as_str().unwrap();
+    assert!(!failure.contains("easel.js"), "blamed: {failure}");
     judge_outside(&told);
     assert!(window.wait().await.unwrap().success());
 }

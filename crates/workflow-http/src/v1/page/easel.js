@@ -28,7 +28,14 @@ function signIn() {
 
 const fetchApi = api.fetchApi.bind(api);
 api.fetchApi = async (...request) => {
-  const answer = await fetchApi(...request);
+  const answer = await fetchApi(...request).catch((error) => {
+    // The page blames the extension that it finds in the stack of a failure, and a server that is not reached is no fault of this one.
+    if (typeof error?.stack === "string") {
+      const stack = error.stack.split("\n").filter((line) => !line.includes("/extensions/easel/"));
+      Reflect.set(error, "stack", stack.join("\n"));
+    }
+    throw error;
+  });
   if (answer.status === 401) signIn();
   return answer;
 };
