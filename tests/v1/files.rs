@@ -460,6 +460,10 @@ async fn saved_workflows_are_files_of_the_account() {
     );
     let bookmarks = "/userdata/workflows%2F.index.json";
     assert_eq!(get(&server, bookmarks).await, json!({}));
+    // Once there are any, they are no workflow in a list of those.
+    let favorites = json!({"favorites": ["workflows/deep/c.json"]});
+    assert_eq!(post(&server, bookmarks, &favorites).await.status, 200);
+    assert_eq!(get(&server, "/userdata?dir=workflows").await, json!([]));
     let style = Request::get("/api/userdata/user.css");
     let style = server.send(&style).await.unwrap();
     assert_eq!((style.status, style.text().as_str()), (200, ""));

@@ -40,6 +40,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         if !recurse && below.contains('/') {
             continue;
         }
+        // As in ComfyUI, no name that begins with a dot is listed. The page would show its file of bookmarks as a workflow.
+        if below.split('/').any(|part| part.starts_with('.')) {
+            continue;
+        }
         listed.push(match (full, split) {
             (true, _) => info(file, below),
             (false, true) => {
