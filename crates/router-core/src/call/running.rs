@@ -387,7 +387,7 @@ impl Registry {
         }
     }
 
-    /// Completes when a generation is not ending here, or no longer: it is taken out once its room is given back, too.
+    /// Waits while a generation is ending here, which it is until its room is given back. One that only runs is not waited for.
     pub(crate) async fn has_ended(&self, id: GenerationId) {
         loop {
             // What ends from here on is heard of.

@@ -77,15 +77,15 @@ struct State {
     ended: Option<(Instant, Duration)>,
 }
 
-/// Whether those who ask one pool get connections.
+/// Whether one pool gives connections to those who ask.
 #[derive(Debug, Default)]
 pub(super) struct Giving(Mutex<Gave>);
 
 #[derive(Debug, Default)]
 struct Gave {
-    /// When somebody got a connection last.
+    /// When it gave a connection last.
     last: Option<Instant>,
-    /// Since when nobody who waited for a connection got one.
+    /// Since when it gave none, though it was asked.
     starved: Option<Instant>,
 }
 
@@ -245,7 +245,7 @@ impl Connections {
 }
 
 impl Giving {
-    /// Notes that somebody got a connection.
+    /// Notes that it gave a connection.
     pub(super) fn gave(&self) {
         *self.state() = Gave {
             last: Some(Instant::now()),
@@ -253,11 +253,11 @@ impl Giving {
         };
     }
 
-    /// Notes that somebody who asked for a connection at `asked` waited for it in vain. If nobody got one for as long as watched work
-    /// may take, the server is silent on every one of them, and nobody who watches gets to ask it anything: then, since when.
+    /// Notes that a caller who asked at `asked` got no connection in time. Once it gave none for as long as watched work may take, the
+    /// answer is since when: the server is silent on all of its connections then, and watched work gets none to notice it by.
     pub(super) fn starved(&self, asked: Instant) -> Option<Instant> {
         let mut state = self.state();
-        // Somebody may have got one after this one asked.
+        // Another caller may have got one after this one asked.
         let asked = state.last.map_or(asked, |last| asked.max(last));
         let since = *state.starved.get_or_insert(asked);
         (since.elapsed() >= SILENCE).then(|| {
