@@ -57,8 +57,12 @@ async fn workers_are_added_while_jobs_wait_and_stop_when_idle_but_for_the_least_
 
 #[tokio::test]
 async fn what_an_operator_stopped_takes_no_jobs_until_it_is_started() {
-    let rig = Rig::with(&["--step", "20"], "min = 1").await;
-    let runs = rig.submit(&graph("runs", 150)).await;
+    let rig = Rig::start().await;
+    let told = rig.data.path().join("told");
+    rig.apply(&["--hold", &told.display().to_string()], "min = 1")
+        .await;
+    rig.until_state("ready", 1).await;
+    let runs = rig.submit(&graph("runs", 1)).await;
     let next = rig.submit(&graph("next", 1)).await;
     let waits = rig.submit(&graph("waits", 1)).await;
     rig.until_runs(&runs).await;
@@ -68,6 +72,7 @@ async fn what_an_operator_stopped_takes_no_jobs_until_it_is_started() {
         (refused.status, refused.error_code()),
         (422, "deployment_stopped".to_owned())
     );
+    std::fs::write(&told, "").unwrap();
     // What runs ends, and what waits stays.
     rig.succeeds(&runs).await;
     rig.succeeds(&next).await;

@@ -112,6 +112,11 @@ impl Comfy {
         self.shared.world().step = step;
     }
 
+    /// Ends no wait before there is this file, from now on.
+    pub fn hold(&self, until: &Path) {
+        self.shared.world().held_until = Some(until.to_owned());
+    }
+
     /// The prompts that it began, in order, and how each ended.
     #[must_use]
     pub fn ran(&self) -> Vec<Ran> {

@@ -1,9 +1,10 @@
 //! The simulated ComfyUI as a process, for deployments that start their workers.
 //!
 //! `simulated-comfyui --port N` serves until it is ended. `--step MS` is how long a step of a node takes, `--late MS` the time
-//! before it listens, `--fails` ends it at once, `--without CLASS` leaves a class out, `--checkpoint NAME` names a model, and
-//! `--book FILE` is where it writes down what it ran. With `--while ADDRESS` it ends once nobody listens there any
-//! more, whoever started it. It writes its arguments, and the variables that it is asked for with `--shows NAME`.
+//! before it listens, `--fails` ends it at once, `--without CLASS` leaves a class out, `--checkpoint NAME` names a model, `--book
+//! FILE` is where it writes down what it ran, and `--hold FILE` ends no wait before there is this file. With `--while ADDRESS` it
+//! ends once nobody listens there any more, whoever started it. It writes its arguments, and the variables that it is asked for
+//! with `--shows NAME`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -43,6 +44,9 @@ fn main() -> io::Result<()> {
         let comfy = Comfy::start_at(port, Version::New, &checkpoints, &without).await?;
         if let Some(book) = values("--book").first() {
             comfy.keep_book(Path::new(book))?;
+        }
+        if let Some(file) = values("--hold").first() {
+            comfy.hold(Path::new(file));
         }
         comfy.pace(Duration::from_millis(number("--step").unwrap_or(1)));
         writeln!(output, "listens at {}", comfy.url())?;

@@ -1,6 +1,7 @@
 //! How a simulated ComfyUI runs prompts: one after the other, node by node, and says what the real one says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
@@ -30,7 +31,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
             }
             None => {
-                let _ = timeout(std::time::Duration::from_millis(50), queued).await;
+                let _ = timeout(Duration::from_millis(50), queued).await;
             }
         }
     }
@@ -199,6 +200,10 @@ async fn node(
             for _ in 0..steps {
                 let pause = shared.world().step;
                 sleep(pause).await;
+            }
+            let held_until = shared.world().held_until.clone();
+            while held_until.as_ref().is_some_and(|file| !file.exists()) {
+                sleep(Duration::from_millis(20)).await;
             }
         }
         "CheckpointLoaderSimple" => {

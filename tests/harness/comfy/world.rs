@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -176,6 +177,8 @@ pub(super) struct World {
     pub(super) submissions: Vec<Value>,
     pub(super) ran: Vec<Ran>,
     pub(super) step: Duration,
+    /// No wait ends before there is this file.
+    pub(super) held_until: Option<PathBuf>,
     pub(super) silent: bool,
     pub(super) late: Duration,
     pub(super) garbage_frames: bool,
@@ -229,6 +232,7 @@ impl World {
             submissions: Vec::new(),
             ran: Vec::new(),
             step: Duration::from_millis(1),
+            held_until: None,
             silent: false,
             late: Duration::ZERO,
             garbage_frames: false,
