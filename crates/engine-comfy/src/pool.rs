@@ -331,6 +331,12 @@ impl Shared {
         then()
     }
 
+    /// Whether no worker takes jobs, or will by itself: there is none, or all are drained.
+    fn is_drained(&self) -> bool {
+        let members = self.members();
+        members.iter().all(|member| member.worker.is_draining())
+    }
+
     pub(crate) fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile> {
         self.merged().model_files(graph)
     }
@@ -348,8 +354,7 @@ impl Engine for ComfyPool {
             |worker: &Arc<Worker>| !worker.is_draining() && !worker.is_away_for(AWAY_TIME);
         match () {
             () if workers.iter().any(is_there) => Availability::Ready,
-            // Also without any worker: nothing will come by itself.
-            () if workers.iter().all(|worker| worker.is_draining()) => Availability::Stopped,
+            () if self.shared.is_drained() => Availability::Stopped,
             () => Availability::NotReady,
         }
     }

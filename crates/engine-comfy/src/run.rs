@@ -88,6 +88,9 @@ pub(crate) async fn run(
             place = pool.acquire(ticket.job, &needs, &avoid) => place,
             () = context.cancel.cancelled() => return Err(RunError::Canceled(first(&ticket))),
         };
+        let Some(place) = place else {
+            return Err(RunError::NoWorker);
+        };
         match at_worker(pool, &place, &ticket, &context, &needs, &mut again).await {
             Ok(()) => return Ok(()),
             Err(NotHere::Ends(error)) => return Err(error),
@@ -225,7 +228,7 @@ impl<'a> Run<'a> {
             Ok(()) => shared.counts.succeeded += 1,
             Err(RunError::Failed(_)) => shared.counts.failed += 1,
             Err(RunError::Lost) => shared.counts.lost += 1,
-            Err(RunError::Canceled(_)) => {}
+            Err(RunError::Canceled(_) | RunError::NoWorker) => {}
         }
         if !matches!(ended, Err(RunError::Lost)) {
             shared.counts.runs.observe(self.began.elapsed());

@@ -171,6 +171,10 @@ impl Engine for DeploymentEngine {
     }
 
     fn capacity(&self, needs: &Requirements) -> usize {
+        // Its workers are only drained at the next look.
+        if self.facts().is_stopped {
+            return 0;
+        }
         let capacity = self.pool.capacity(needs);
         if capacity > 0 {
             self.facts().offered = Some(Instant::now());

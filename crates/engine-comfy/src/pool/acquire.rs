@@ -80,13 +80,14 @@ impl Shared {
         }
     }
 
-    /// Waits for a place at the best worker for these needs, but not at one of `avoid`. Cancel-safe.
+    /// Waits for a place at the best worker for these needs, but not at one of `avoid`; `None` once every worker is drained or
+    /// out of the pool, so that the job waits where it can be seen. Cancel-safe.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         job: JobId,
         needs: &Requirements,
         avoid: &[String],
-    ) -> WorkerSlot {
+    ) -> Option<WorkerSlot> {
         let began = Instant::now();
         let _counted = self.count_waiting(&needs.files, began);
         loop {
@@ -95,9 +96,12 @@ impl Shared {
             let same = self.waiting().get(&needs.files).copied().unwrap_or(1);
             if let Some(worker) = self.choice(needs, avoid, same, began.elapsed()) {
                 if let Ok(permit) = Arc::clone(&worker.places).try_acquire_owned() {
-                    return self.place(job, needs, worker, permit);
+                    return Some(self.place(job, needs, worker, permit));
                 }
                 continue;
+            }
+            if self.is_drained() {
+                return None;
             }
             let _ = timeout(LOOK_AGAIN, freed).await;
         }

@@ -5,6 +5,7 @@ use std::sync::Barrier;
 use asset_store::MemoryBlobs;
 use serde_json::{Map, Value, json};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 use super::*;
 use crate::slots::WorkerSlots;
@@ -109,4 +110,27 @@ fn two_workers_that_are_met_at_once_both_keep_their_classes() {
         });
         assert_eq!(names.map(known), [true, true], "meeting {meeting}");
     }
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_place_until_every_worker_is_drained_or_gone() {
+    let pool = pool(["A", "B"]);
+    let (job, needs) = (
+        JobId(Uuid::nil()),
+        Requirements::of_engine(ComfyPool::name()),
+    );
+    let acquire = pool.shared.acquire(job, &needs, &[]);
+    tokio::pin!(acquire);
+    let mut waits = async |why: &str| {
+        let looked = timeout(Duration::ZERO, acquire.as_mut()).await;
+        assert!(looked.is_err(), "{why}");
+    };
+    waits("they may connect yet").await;
+    assert!(pool.drain("A", true));
+    waits("the other one may take it").await;
+    assert!(pool.remove("B"));
+    assert!(acquire.await.is_none(), "an operator drained the last one");
+    assert_eq!(pool.waiting().0, 0);
+    assert!(pool.remove("A"));
+    assert!(pool.shared.acquire(job, &needs, &[]).await.is_none());
 }

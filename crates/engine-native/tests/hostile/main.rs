@@ -61,7 +61,7 @@ async fn hostile_pictures_fail_their_own_job_within_its_memory() {
                     &mut failed
                 }) += 1;
             }
-            Err(error @ (RunError::Canceled(_) | RunError::Lost)) => {
+            Err(error @ (RunError::Canceled(_) | RunError::Lost | RunError::NoWorker)) => {
                 panic!("{name}: nobody stopped it: {error:?}")
             }
         }

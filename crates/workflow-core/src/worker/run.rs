@@ -124,10 +124,12 @@ impl Worker {
         let event = match (result, stop) {
             (Ok(()), _) => JobEvent::Finished { epoch },
             (Err(RunError::Failed(error)), _) => JobEvent::Failed { epoch, error },
-            (Err(RunError::Canceled(_) | RunError::Lost), Some(Stop::TimedOut)) => {
-                JobEvent::TimedOut { epoch }
-            }
-            (Err(RunError::Canceled(_)), Some(Stop::Halted)) => JobEvent::GivenBack { epoch },
+            (
+                Err(RunError::Canceled(_) | RunError::Lost | RunError::NoWorker),
+                Some(Stop::TimedOut),
+            ) => JobEvent::TimedOut { epoch },
+            (Err(RunError::Canceled(_)), Some(Stop::Halted))
+            | (Err(RunError::NoWorker), Some(Stop::Halted) | None) => JobEvent::GivenBack { epoch },
             (Err(RunError::Canceled(_)), None) => JobEvent::Stopped { epoch },
             (Err(RunError::Lost), Some(Stop::Halted) | None) => {
                 tracing::warn!(job.id = %id, "the worker of a run was lost");

@@ -13,6 +13,8 @@ mod refusals;
 pub(super) enum Fate {
     /// Tells these events, commits this many outputs, and loses its worker.
     Lost(Vec<NodeEvent>, u32),
+    /// Finds that no worker takes jobs any more.
+    NoWorker,
     /// Tells these events and finishes.
     Done(Vec<NodeEvent>),
     /// Finds that the graph is invalid.
@@ -113,6 +115,10 @@ impl Engine for Remote {
                         .expect("the sink takes it");
                 }
                 Err(RunError::Lost)
+            }
+            Fate::NoWorker => {
+                self.is_full.store(true, Ordering::SeqCst);
+                Err(RunError::NoWorker)
             }
             Fate::Done(events) => {
                 tell(&context, events).await;
@@ -301,6 +307,32 @@ async fn a_run_that_is_lost_twice_or_after_an_output_fails() {
                 .is_empty()
         );
     }
+}
+
+#[tokio::test]
+async fn a_run_that_found_no_worker_waits_in_the_queue_again() {
+    let bench = bench([Fate::NoWorker, Fate::NoWorker, Fate::Done(Vec::new())]);
+    let id = submit(&bench, 1, FAR).await.expect("a good submission");
+    let mut follower = bench.jobs.follow_account(&AccountId::local());
+    for found_none in 1..=2 {
+        let waits_again = async {
+            loop {
+                let job = bench.job(id).await;
+                if (job.status, job.epoch) == (JobStatus::Queued, crate::Epoch(found_none)) {
+                    return;
+                }
+                follower.next().await;
+            }
+        };
+        bench.while_running(waits_again).await;
+        bench.remote.is_full.store(false, Ordering::SeqCst);
+    }
+    let job = bench.while_running(bench.ended(id)).await;
+    assert_eq!(
+        (job.status, job.lost_claims, job.epoch),
+        (JobStatus::Succeeded, 0, crate::Epoch(3)),
+        "it counts as no lost claim, however often"
+    );
 }
 
 #[tokio::test]
