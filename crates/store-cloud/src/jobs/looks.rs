@@ -20,7 +20,7 @@ use crate::statements::{Values, query, whole};
 const ACCOUNTS: usize = 8;
 
 /// and how many sets of accounts at most: with more of them, each set is looked for once, whosever it is.
-const PAIRS: usize = 128;
+pub(super) const PAIRS: usize = 128;
 
 /// An account with jobs that wait, and when it had its turn.
 pub(super) struct Turn {

@@ -73,6 +73,13 @@ pub(super) struct Hints {
     pub(super) firsts: (Vec<String>, Vec<Uuid>, Vec<i64>),
 }
 
+/// Where jobs begin, as parameters of a look that finds by itself whose they are: accounts, sets, numbers, and how many jobs of the
+/// account had come back when that was so.
+pub(super) type Firsts = (Vec<String>, Vec<Uuid>, Vec<i64>, Vec<i64>);
+
+/// How many of them go with a look at most. The look compares each with every account that has jobs waiting.
+const MOST_FIRSTS: usize = 64;
+
 /// An account that a look is for, and how many of its jobs had come back before the look.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
@@ -112,6 +119,27 @@ impl Places {
             }
         }
         hints
+    }
+
+    /// Where the jobs of accounts begin, if few are known: each holds while as many jobs of its account have come back.
+    pub(super) fn firsts(&self, moment: Moment) -> Firsts {
+        let known = self.lock();
+        let mut firsts = Firsts::default();
+        for (account, of_account) in &known.firsts {
+            for (set, first) in of_account {
+                if !first.holds(first.returns, moment) {
+                    continue;
+                }
+                if firsts.0.len() == MOST_FIRSTS {
+                    return Firsts::default();
+                }
+                firsts.0.push(account.clone());
+                firsts.1.push(*set);
+                firsts.2.push(first.number);
+                firsts.3.push(first.returns);
+            }
+        }
+        firsts
     }
 
     /// Takes note of the first job that a look found of an account with each of the sets that it was for, if it found one.

@@ -20,7 +20,7 @@ use super::save::{NextState, may_be_lost, put};
 use super::{PgJobs, Shared, unavailable};
 use crate::DatabaseError;
 use crate::columns::{from_micros, unsigned};
-use crate::statements::{execute, query};
+use crate::statements::{Values, execute, query, whole};
 use crate::step::Step;
 
 /// How many jobs lapse in one transaction.
@@ -143,26 +143,40 @@ pub(super) async fn positions(
     store: &Shared,
     asked: Vec<(AccountId, JobId)>,
 ) -> Result<Vec<Option<u64>>, DatabaseError> {
-    let sql = "WITH sets AS MATERIALIZED (
-            SELECT s.requirements FROM requirement_sets AS s CROSS JOIN LATERAL (
-                SELECT 1 FROM job_queue AS q WHERE q.requirements = s.requirements
-                ORDER BY q.requirements, q.account, q.number LIMIT 1
-            ) AS q
-        ), turns AS MATERIALIZED (
-            SELECT t.account, a.entered - t.departed AS queued, greatest(t.last_claim, (
-                SELECT min(h.number) FROM sets CROSS JOIN LATERAL (
-                    SELECT q.number FROM job_queue AS q
-                    WHERE q.requirements = sets.requirements AND q.account = t.account ORDER BY q.number LIMIT 1
-                ) AS h
-            )) AS turn
+    // As in other looks, what is gone from the queue is passed over where it is known where the jobs of an account begin, and each
+    // look into the queue is one into its index: another plan would read all of it while vacuum is held up.
+    let sql = "WITH firsts AS MATERIALIZED (
+            SELECT * FROM unnest($4::text[], $5::uuid[], $6::bigint[], $7::bigint[])
+                AS f (account, requirements, number, returns)
+        ), busy AS MATERIALIZED (
+            SELECT t.account, a.entered - t.departed AS queued, t.last_claim, t.returns
             FROM job_turns AS t JOIN job_accounts AS a USING (account) WHERE a.entered > t.departed
+        ), sets AS MATERIALIZED (
+            SELECT s.requirements FROM requirement_sets AS s
+            WHERE (SELECT count(*) FROM busy) * (SELECT count(*) FROM requirement_sets) <= $8
+                OR EXISTS (SELECT 1 FROM job_queue AS q WHERE q.requirements = s.requirements)
+        ), begins AS MATERIALIZED (
+            SELECT busy.account, busy.queued, busy.last_claim, sets.requirements, coalesce(f.number, 0) AS number
+            FROM busy CROSS JOIN sets LEFT JOIN firsts AS f
+                ON f.account = busy.account AND f.requirements = sets.requirements AND f.returns = busy.returns
+        ), turns AS MATERIALIZED (
+            SELECT b.account, b.queued, greatest(b.last_claim, min(h.number)) AS turn
+            FROM begins AS b LEFT JOIN LATERAL (
+                SELECT q.number FROM job_queue AS q
+                WHERE q.requirements = b.requirements AND q.account = b.account AND q.number >= b.number
+                ORDER BY q.number LIMIT 1
+            ) AS h ON true
+            GROUP BY b.account, b.queued, b.last_claim
         ), known AS MATERIALIZED (
             SELECT id, account, number FROM jobs WHERE id = ANY($1) AND status = 'queued'
         ), asked AS MATERIALIZED (
             SELECT j.id, j.number, turns.account, turns.turn, turns.queued, (
                 SELECT count(*) FROM (
-                    SELECT 1 FROM sets JOIN job_queue AS q USING (requirements)
-                    WHERE q.account = j.account AND q.number > j.number LIMIT $3
+                    SELECT 1 FROM sets CROSS JOIN LATERAL (
+                        SELECT 1 FROM job_queue AS q
+                        WHERE q.requirements = sets.requirements AND q.account = j.account AND q.number > j.number
+                        LIMIT $3
+                    ) AS q LIMIT $3
                 ) AS few
             ) AS behind
             FROM unnest($1::uuid[], $2::text[]) AS n (id, account)
@@ -170,8 +184,12 @@ pub(super) async fn positions(
             JOIN turns ON turns.account = j.account
         ), mine AS MATERIALIZED (
             SELECT id, account, turn, CASE WHEN behind < $3 THEN greatest(queued - behind - 1, 0) ELSE (
-                SELECT count(*) FROM sets JOIN job_queue AS q USING (requirements)
-                WHERE q.account = asked.account AND q.number < asked.number
+                SELECT count(*) FROM begins AS b CROSS JOIN LATERAL (
+                    SELECT 1 FROM job_queue AS q
+                    WHERE q.requirements = b.requirements AND q.account = b.account
+                        AND q.number >= b.number AND q.number < asked.number
+                    OFFSET 0
+                ) AS q WHERE b.account = asked.account
             ) END AS ahead
             FROM asked
         )
@@ -185,7 +203,19 @@ pub(super) async fn positions(
         .unzip();
     // Planned as steps are: jobs by their ids, and no table whole. Otherwise each place may read all jobs of its account.
     let step = Step::on(&store.database).await?;
-    let found = query(&*step, sql, &[&ids, &accounts, &FEW_BEHIND]).await?;
+    let (whose, sets, numbers, returns) = store.places.firsts(looks::moment(&step));
+    let pairs = whole(looks::PAIRS);
+    let values: Values<'_> = &[
+        &ids,
+        &accounts,
+        &FEW_BEHIND,
+        &whose,
+        &sets,
+        &numbers,
+        &returns,
+        &pairs,
+    ];
+    let found = query(&*step, sql, values).await?;
     drop(step);
     let mut places = HashMap::with_capacity(found.len());
     for row in &found {

@@ -61,6 +61,68 @@ async fn looks_pass_over_what_is_gone_while_a_transaction_is_open() {
     assert!(read[0] < 13_000 && read[1] < 10_000, "{read:?}");
 }
 
+/// Few jobs live then in long indexes, and plans are made anew when the tables are analyzed.
+#[tokio::test(flavor = "multi_thread")]
+async fn saves_and_places_pass_over_what_is_gone_while_a_transaction_is_open() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let url = testing::fresh_database().await;
+    let (database, other) = (testing::open(&url).await, testing::open(&url).await);
+    let open = other.connection().await.expect("it answers");
+    let begin = "SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM job_queue";
+    open.batch_execute(begin)
+        .await
+        .expect("a transaction begins");
+    let jobs = jobs(&database);
+    let watch = testing::open(&url).await;
+    let watch = watch.connection().await.expect("it answers");
+    let read = async || {
+        for connection in database.every_connection().await {
+            let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
+            told.await.expect("it answers");
+        }
+        let read = "SELECT idx_tup_read FROM pg_stat_user_indexes
+            WHERE indexrelname IN ('job_queue_pkey', 'jobs_pkey') ORDER BY indexrelname";
+        let read = watch.query(read, &[]).await.expect("an answer");
+        [read[0].get::<_, i64>(0), read[1].get(0)]
+    };
+    for n in 0..20 {
+        round(&jobs, 1 + n * ROUND).await;
+    }
+    let analyzed = watch.batch_execute("ANALYZE jobs, job_queue, job_runs");
+    analyzed.await.expect("it answers");
+    // What is learned now is believed by connections that are older: this makes all that there may be.
+    read().await;
+    let last = 1_000_000;
+    insert_for(&jobs, "acme", last).await;
+    jobs.demand(at(1)).await.expect("an answer");
+    let before = read().await;
+    for _ in 0..50 {
+        let place = jobs.position(&acme(), JobId(Uuid::from_u128(last))).await;
+        assert_eq!(place.expect("an answer"), Some(0));
+    }
+    let places = read().await;
+    let mut job = Job::clone(&claimed(&jobs).await.expect("it waits"));
+    let (epoch, progress) = (job.epoch, job.progress.clone());
+    for _ in 0..50 {
+        let event = JobEvent::Advanced {
+            epoch,
+            progress: progress.clone(),
+        };
+        job.apply(event, at(2)).expect("it runs");
+        let saved = jobs.save(plain(job)).await.expect("an answer");
+        let SaveOutcome::Saved(saved) = saved else {
+            panic!("{saved:?}");
+        };
+        job = Job::clone(&saved);
+    }
+    let saves = read().await;
+    let told = [places[0] - before[0], saves[1] - places[1]];
+    // From the beginning, each place reads 1,280 entries twice, and each save as many and more.
+    assert!(told[0] < 5_000 && told[1] < 5_000, "{told:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_waits_again_is_next_whoever_gave_it_back() {
     if !crate::testing::has_postgres() {
