@@ -104,6 +104,9 @@ pub const LIMITS: &[&str] = &[
     "job_retention",
 ];
 
+/// While one job has a core, another one waits for the disk.
+const SLOTS_PER_CORE: usize = 2;
+
 const WORKFLOW_KEYS: &[Key] = &[
     Key {
         preset: Preset::Unset,
@@ -204,7 +207,7 @@ const WORKFLOW_KEYS: &[Key] = &[
         "job_slots",
         "N",
         "auto",
-        "Jobs of one account that run at once, with one more slot for others; auto is one for each processor core",
+        "Jobs of one account that run at once, with one more slot for others; auto is two for each processor core",
     ),
     key(
         "threads",
@@ -435,9 +438,8 @@ impl WorkflowLimits {
         let queue_per_account = count("queue_per_account")?;
         let queue_total = count("queue_total")?;
         let streams_per_account = count("streams_per_account")?;
-        let mut auto = |name| settings.read::<Auto>(name).map(|auto| auto.0);
-        let job_slots = auto("job_slots")?;
-        let threads = auto("threads")?;
+        let job_slots = settings.read::<Auto<SLOTS_PER_CORE>>("job_slots")?.0;
+        let threads = settings.read::<Auto<1>>("threads")?.0;
         let mut time = |name| {
             settings
                 .read::<Duration<1>>(name)

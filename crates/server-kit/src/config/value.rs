@@ -49,9 +49,9 @@ pub struct Duration<const MIN_MS: u64>(pub std::time::Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub u32);
 
-/// A number of threads or the like, 1 to 1,024; `auto` is the number of processor cores that this process may use.
+/// A number of threads or the like, 1 to 1,024; `auto` is `PER_CORE` for each processor core that this process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Auto(pub u32);
+pub struct Auto<const PER_CORE: usize>(pub u32);
 
 /// Addresses and networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,14 +188,15 @@ impl Value for Count {
     }
 }
 
-impl Value for Auto {
+impl<const PER_CORE: usize> Value for Auto<PER_CORE> {
     const ALLOWED: &'static str =
-        "a whole number from 1 to 1024, or auto for the number of processor cores";
+        "a whole number from 1 to 1024, or auto, which goes by the number of processor cores";
 
     fn read(text: &str) -> Option<Self> {
         if text == "auto" {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            return Some(Self(u32::try_from(cores).unwrap_or(1024).min(1024)));
+            let count = cores.saturating_mul(PER_CORE);
+            return Some(Self(u32::try_from(count).unwrap_or(1024).min(1024)));
         }
         Count::read(text)
             .filter(|count| count.0 <= 1024)

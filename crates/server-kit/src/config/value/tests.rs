@@ -77,13 +77,16 @@ fn counts_start_at_one() {
         ("4294967296", None),
         ("auto", None),
     ]);
-    check::<Auto>(&[
+    check::<Auto<1>>(&[
         ("1024", Some("1024")),
         ("1025", None),
         ("0", None),
         ("Auto", None),
     ]);
-    assert!(Auto::read("auto").is_some_and(|cores| cores.0 >= 1));
+    let cores = Auto::<1>::read("auto").expect("a number").0;
+    assert!(cores >= 1);
+    let twice = Auto::<2>::read("auto").expect("a number").0;
+    assert_eq!(twice, (2 * cores).min(1024));
 }
 
 #[test]
