@@ -3,8 +3,8 @@
 //! `simulated-comfyui --port N` serves until it is ended. `--step MS` is how long a step of a node takes, `--late MS` the time
 //! before it listens, `--fails` ends it at once, `--without CLASS` leaves a class out, `--checkpoint NAME` names a model, `--book
 //! FILE` is where it writes down what it ran, and `--hold FILE` ends no wait before there is this file. With `--while ADDRESS` it
-//! ends once nobody listens there any more, whoever started it. It writes its arguments, and the variables that it is asked for
-//! with `--shows NAME`.
+//! ends when its connection to that address breaks off. It prints its arguments, and the length of each variable `NAME` of
+//! `--shows NAME`.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -184,8 +184,9 @@ impl FrameRefused {
 /// progress never goes backwards all the same. A failing or panicking node ends its own run and nothing else. The run ends soon
 /// after `cancel` fires, with [`RunError::Canceled`]. A run whose worker is gone ends with [`RunError::Lost`]; the engine runs the
 /// job elsewhere when it comes again. One that waits within [`Engine::run`] while no worker takes jobs any more ends with
-/// [`RunError::NoWorker`], and [`Engine::capacity`] is 0 until one does. A refusal that comes after the submission ends the run with the [`JobError`] made of it. A
-/// run that computes in another process moves out of its permit ([`ComputePermit::move_out`]). Whatever a run makes goes through the sink;
+/// [`RunError::NoWorker`], and [`Engine::capacity`] is 0 until one does. A refusal that comes after the submission ends the run with
+/// the [`JobError`] made of it. A run that computes in another process moves out of its permit ([`ComputePermit::move_out`]).
+/// Whatever a run makes goes through the sink;
 /// nothing of it is kept by the engine but results that another run may use.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {

@@ -1,5 +1,7 @@
 //! Looks at the queue that begin where the one before them found something.
 
+use deadpool_postgres::Object;
+
 use super::*;
 
 /// How many jobs a round submits, claims and ends.
@@ -15,6 +17,15 @@ async fn saved(jobs: &PgJobs, job: &Job, event: JobEvent) {
     job.apply(event, at(2)).expect("it runs");
     let saved = jobs.save(plain(job)).await.expect("an answer");
     assert!(matches!(saved, SaveOutcome::Saved(_)));
+}
+
+/// A connection whose transaction sees the queue as it is now, until it is dropped.
+async fn left_open(database: &Database) -> Object {
+    let open = database.connection().await.expect("it answers");
+    let begin = "SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM job_queue";
+    let begun = open.batch_execute(begin).await;
+    begun.expect("a transaction begins");
+    open
 }
 
 /// Submits jobs with these numbers, claims as many, and ends what was claimed.
@@ -36,11 +47,7 @@ async fn looks_pass_over_what_is_gone_while_a_transaction_is_open() {
     }
     let url = testing::fresh_database().await;
     let (database, other) = (testing::open(&url).await, testing::open(&url).await);
-    let open = other.connection().await.expect("it answers");
-    let begin = "SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM job_queue";
-    open.batch_execute(begin)
-        .await
-        .expect("a transaction begins");
+    let _open = left_open(&other).await;
     let jobs = jobs(&database);
     for n in 0..20 {
         round(&jobs, 1 + n * ROUND).await;
@@ -69,11 +76,7 @@ async fn saves_and_places_pass_over_what_is_gone_while_a_transaction_is_open() {
     }
     let url = testing::fresh_database().await;
     let (database, other) = (testing::open(&url).await, testing::open(&url).await);
-    let open = other.connection().await.expect("it answers");
-    let begin = "SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM job_queue";
-    open.batch_execute(begin)
-        .await
-        .expect("a transaction begins");
+    let _open = left_open(&other).await;
     let jobs = jobs(&database);
     let watch = testing::open(&url).await;
     let watch = watch.connection().await.expect("it answers");
