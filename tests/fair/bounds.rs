@@ -24,6 +24,10 @@ const MANY: u32 = 4_096;
 /// write, and the nodes of two jobs. On a busy machine most of them meet.
 const USUAL_THREADS: u64 = 24;
 
+/// Work that waits for its turn begins when the work before it is done, a moment before the thread of that rests. So on a busy machine
+/// each turn may have a second thread, which stays for some seconds.
+const THREADS_OF_TURN: u64 = 2;
+
 /// Connections of the neighbour, files of the database, calls of partners.
 const USUAL_DESCRIPTORS: u64 = 32;
 
@@ -41,7 +45,7 @@ pub(super) const REGEX: Bounds = Bounds {
 /// The files that may be open for readers, each read by a thread of its own at times, and what is read ahead for each stream.
 pub(super) const ZERO_WINDOW: Bounds = Bounds {
     limit: FEW,
-    threads: USUAL_THREADS + 64,
+    threads: USUAL_THREADS + THREADS_OF_TURN * 64,
     descriptors: USUAL_DESCRIPTORS + 400,
     bytes: USUAL_BYTES + 128 * MIB,
 };
@@ -124,7 +128,7 @@ pub(super) const CALLS: Bounds = Bounds {
 /// answers and calls.
 pub(super) const ALL: Bounds = Bounds {
     limit: MANY,
-    threads: USUAL_THREADS + 64 + 32,
+    threads: USUAL_THREADS + THREADS_OF_TURN * (64 + 32),
     descriptors: USUAL_DESCRIPTORS + 1_152 + 300 + 200 + 50 + 64 + 32 + 50,
     bytes: USUAL_BYTES + (768 + 384) * MIB,
 };
