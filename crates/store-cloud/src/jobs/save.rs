@@ -271,9 +271,13 @@ async fn leave_queue(transaction: &impl GenericClient, jobs: &[&Row]) -> Result<
         accounts.push(row.job.account.as_str());
         numbers.push(row.number);
     }
-    let sql = "DELETE FROM job_queue AS q
-        USING unnest($1::uuid[], $2::text[], $3::bigint[]) AS n (requirements, account, number)
-        WHERE q.requirements = n.requirements AND q.account = n.account AND q.number = n.number";
+    // Their jobs are locked, so that the rows stay where they are found.
+    let sql = "DELETE FROM job_queue WHERE ctid = ANY(ARRAY(
+        SELECT q.ctid FROM unnest($1::uuid[], $2::text[], $3::bigint[]) AS n (requirements, account, number)
+        CROSS JOIN LATERAL (
+            SELECT q.ctid FROM job_queue AS q
+            WHERE q.requirements = n.requirements AND q.account = n.account AND q.number = n.number OFFSET 0
+        ) AS q))";
     execute(transaction, sql, &[&sets, &accounts, &numbers]).await?;
     Ok(())
 }
