@@ -36,6 +36,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/jobs/0002.sql"),
             include_str!("../migrations/jobs/0003.sql"),
             include_str!("../migrations/jobs/0004.sql"),
+            include_str!("../migrations/jobs/0005.sql"),
         ],
     ),
     (

@@ -123,8 +123,13 @@ async fn statements_of_jobs_pass_over_what_is_gone_while_a_transaction_is_open()
     let saves = read().await;
     for _ in 0..50 {
         let claim = [(job.id, epoch)];
-        let renewed = jobs.renew(request().worker, &claim, request().lease, at(2)).await;
-        assert_eq!(renewed.expect("an answer"), [workflow_core::LeaseNews::Renewed]);
+        let renewed = jobs
+            .renew(request().worker, &claim, request().lease, at(2))
+            .await;
+        assert_eq!(
+            renewed.expect("an answer"),
+            [workflow_core::LeaseNews::Renewed]
+        );
     }
     let renewals = read().await;
     for n in 1..=50 {
@@ -142,6 +147,43 @@ async fn statements_of_jobs_pass_over_what_is_gone_while_a_transaction_is_open()
     ];
     // From the beginning, each place reads 1,280 entries twice, and each of the others as many and more.
     assert!(told.iter().all(|read| *read < 5_000), "{told:?}");
+}
+
+/// Looks for jobs by their ids have one index that they can take.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_index_by_account_is_read_for_ids() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let database = testing::database().await;
+    let mut connection = database.connection().await.expect("it answers");
+    let transaction = connection.transaction().await.expect("it begins");
+    let without = "SET LOCAL enable_seqscan = off;
+        ALTER TABLE jobs DROP CONSTRAINT jobs_pkey; ALTER TABLE job_runs DROP CONSTRAINT job_runs_pkey";
+    transaction
+        .batch_execute(without)
+        .await
+        .expect("they are there");
+    let plan = async |sql: &str| {
+        let lines = transaction.query(&format!("EXPLAIN {sql}"), &[]).await;
+        let lines = lines.expect("a plan");
+        lines
+            .iter()
+            .map(|line| line.get::<_, String>(0))
+            .collect::<String>()
+    };
+    for (table, id, index) in [
+        ("jobs", "id", "jobs_by_age"),
+        ("job_runs", "job", "job_runs_by_account"),
+    ] {
+        let by_id = plan(&format!(
+            "DELETE FROM {table} WHERE {id} = ANY(ARRAY[gen_random_uuid()])"
+        ))
+        .await;
+        assert!(!by_id.contains(index), "{by_id}");
+        let by_account = plan(&format!("SELECT {id} FROM {table} WHERE account = 'acme'")).await;
+        assert!(by_account.contains(index), "{by_account}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
