@@ -33,6 +33,7 @@ mod jobs;
 mod link_keys;
 mod migrations;
 mod names;
+mod newest;
 #[cfg(feature = "router")]
 mod published;
 #[cfg(feature = "router")]

@@ -12,11 +12,13 @@ use webhooks::EventKind;
 use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome, Job, JobBody};
 
 use super::facts::publish;
+use super::looks::COUNTS;
 use super::rows::{self, Row};
 use super::{Shared, records, side_tables};
 use crate::DatabaseError;
 use crate::changes::{Passed, note};
 use crate::columns::{parse, unsigned};
+use crate::newest::{newest, places};
 use crate::records::rows::{add_holds, add_stored, lock_accounts};
 use crate::statements::{Values, execute, prepare, query, whole};
 use crate::step::{Commits, Step};
@@ -125,10 +127,14 @@ async fn facts(step: &Step, inserts: &[InsertJob], now: Timestamp) -> Result<Fac
 /// Begins a transaction that locks the rows of accounts, and makes those that are missing.
 async fn lock(step: &Step, accounts: &[&str]) -> Result<(), DatabaseError> {
     // A lock alone leaves no version of a row behind. All rows or none are locked by it: everybody locks them in one order.
-    let lock = "SELECT 1 FROM job_accounts WHERE account = ANY($1)
-            AND (SELECT count(*) FROM job_accounts WHERE account = ANY($1)) = $2
-        ORDER BY account FOR NO KEY UPDATE";
-    let [lock] = prepare(&**step, [lock]).await?;
+    let newest = newest("1", "job_accounts", "asked.account");
+    let lock = format!(
+        "SELECT 1 FROM unnest($1::text[]) AS asked (account) CROSS JOIN LATERAL ({newest} FOR NO KEY UPDATE) AS r
+         WHERE $2 = (
+            SELECT count(*) FROM unnest($1::text[]) AS asked (account) CROSS JOIN LATERAL ({newest}) AS r
+         )"
+    );
+    let [lock] = prepare(&**step, [&*lock]).await?;
     let count = whole(accounts.len());
     let values: Values<'_> = &[&accounts, &count];
     let (begun, locked) = tokio::join!(step.begin(Commits::Durably), step.query(&lock, values));
@@ -147,11 +153,15 @@ async fn queued(
     transaction: &impl GenericClient,
     accounts: &[&str],
 ) -> Result<(HashMap<AccountId, u64>, u64), DatabaseError> {
-    let sql = "SELECT a.account, greatest(a.entered - coalesce(t.departed, 0), 0),
-            (SELECT coalesce((SELECT sum(entered) FROM job_accounts), 0)
-                - coalesce((SELECT sum(departed) FROM job_turns), 0))::bigint
-        FROM job_accounts AS a LEFT JOIN job_turns AS t USING (account) WHERE a.account = ANY($1)";
-    let found = query(transaction, sql, &[&accounts]).await?;
+    let sql = format!(
+        "{COUNTS}, in_all AS (SELECT coalesce(sum(waiting), 0)::bigint AS waiting FROM counts)
+         SELECT asked.account, greatest(a.entered - coalesce(t.departed, 0), 0), in_all.waiting
+         FROM in_all CROSS JOIN unnest($1::text[]) AS asked (account)
+         CROSS JOIN LATERAL ({}) AS a LEFT JOIN LATERAL ({}) AS t ON true",
+        newest("r.entered", "job_accounts", "asked.account"),
+        newest("r.departed", "job_turns", "asked.account")
+    );
+    let found = query(transaction, &sql, &[&accounts]).await?;
     let (mut queued, mut in_all) = (HashMap::new(), 0);
     for row in &found {
         queued.insert(parse(row.try_get(0)?)?, unsigned(row.try_get(1)?)?);
@@ -286,12 +296,23 @@ async fn enter(transaction: &impl GenericClient, new: &[Row]) -> Result<(), Data
     }
     let (accounts, entered): (Vec<&str>, Vec<(i64, i64)>) = by_account.into_iter().unzip();
     let (counts, numbers): (Vec<i64>, Vec<i64>) = entered.into_iter().unzip();
-    let count = "UPDATE job_accounts AS a SET entered = a.entered + n.entered
-        FROM unnest($1::text[], $2::bigint[]) AS n (account, entered) WHERE a.account = n.account";
-    execute(transaction, count, &[&accounts, &counts]).await?;
-    let begin = "INSERT INTO job_turns (account, departed, last_claim)
-        SELECT account, 0, number FROM unnest($1::text[], $2::bigint[]) AS n (account, number)
-        ON CONFLICT (account) DO NOTHING";
-    execute(transaction, begin, &[&accounts, &numbers]).await?;
+    let asked = "unnest($1::text[], $2::bigint[]) AS asked (account, entered)";
+    let count = format!(
+        "UPDATE job_accounts AS a SET entered = a.entered + n.entered FROM ({}) AS n WHERE a.ctid = n.place",
+        places("job_accounts", asked)
+    );
+    let begin = format!(
+        "INSERT INTO job_turns (account, departed, last_claim)
+         SELECT asked.account, 0, asked.number FROM unnest($1::text[], $2::bigint[]) AS asked (account, number)
+         LEFT JOIN LATERAL ({}) AS r ON true WHERE r.departed IS NULL ON CONFLICT (account) DO NOTHING",
+        newest("r.departed", "job_turns", "asked.account")
+    );
+    let [count, begin] = prepare(transaction, [&*count, &*begin]).await?;
+    let (counts, numbers): (Values<'_>, Values<'_>) =
+        (&[&accounts, &counts], &[&accounts, &numbers]);
+    tokio::try_join!(
+        transaction.execute(&count, counts),
+        transaction.execute(&begin, numbers)
+    )?;
     Ok(())
 }

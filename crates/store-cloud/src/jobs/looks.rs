@@ -22,6 +22,30 @@ const ACCOUNTS: usize = 8;
 /// and how many sets of accounts at most: with more of them, each set is looked for once, whosever it is.
 pub(super) const PAIRS: usize = 128;
 
+/// What every account has: how many jobs wait, how many came back, and its last claim.
+///
+/// While they are few, they are read one by one, backwards ([`crate::newest`]). Else all are read once and grouped, however many
+/// versions there are: one by one, 10,000 accounts would take twice as long.
+pub(super) const COUNTS: &str = "WITH RECURSIVE newest AS (
+        (SELECT account, entered, 1 AS place FROM job_accounts ORDER BY account DESC LIMIT 1)
+        UNION ALL
+        SELECT a.account, a.entered, newest.place + 1 FROM newest CROSS JOIN LATERAL (
+            SELECT account, entered FROM job_accounts WHERE account < newest.account ORDER BY account DESC LIMIT 1
+        ) AS a WHERE newest.place <= 32
+    ), few AS MATERIALIZED (SELECT count(*) <= 32 AS are_few FROM newest),
+    counts AS (
+        SELECT newest.account, newest.entered - t.departed AS waiting, t.returns, t.last_claim
+        FROM newest CROSS JOIN LATERAL (
+            SELECT departed, returns, last_claim FROM job_turns
+            WHERE account >= newest.account AND account <= newest.account ORDER BY account DESC LIMIT 1
+        ) AS t WHERE (SELECT are_few FROM few)
+        UNION ALL
+        SELECT account, -sum(moved)::bigint, max(returns), max(last_claim) FROM (
+            SELECT account, departed AS moved, returns, last_claim FROM job_turns
+            UNION ALL SELECT account, -entered, NULL, NULL FROM job_accounts
+        ) AS moves WHERE NOT (SELECT are_few FROM few) GROUP BY account HAVING count(returns) = 1
+    )";
+
 /// An account with jobs that wait, and when it had its turn.
 pub(super) struct Turn {
     pub(super) asked: Asked,
@@ -57,15 +81,12 @@ pub(super) async fn waiting(
     connection: &Object,
 ) -> Result<HashMap<Uuid, RequirementSet>, DatabaseError> {
     let moment = moment(connection);
-    // As in `turns`: all accounts are read once.
-    let sql = "SELECT account, max(returns), (SELECT count(*) FROM (SELECT 1 FROM requirement_sets LIMIT $2) AS s)
-        FROM (
-            SELECT account, departed AS moved, returns FROM job_turns
-            UNION ALL SELECT account, -entered, NULL FROM job_accounts
-        ) AS counts
-        GROUP BY account HAVING sum(moved) < 0 AND count(returns) = 1 LIMIT $1";
+    let sql = format!(
+        "{COUNTS} SELECT account, returns, (SELECT count(*) FROM (SELECT 1 FROM requirement_sets LIMIT $2) AS s)
+         FROM counts WHERE waiting > 0 LIMIT $1"
+    );
     let (limit, pairs) = (whole(ACCOUNTS + 1), whole(PAIRS + 1));
-    let found = query(connection, sql, &[&limit, &pairs]).await?;
+    let found = query(connection, &sql, &[&limit, &pairs]).await?;
     let (mut accounts, mut sets) = (Vec::new(), 0_i64);
     for row in &found {
         let (account, returns) = (row.try_get(0)?, row.try_get(1)?);
@@ -136,15 +157,11 @@ pub(super) async fn turns(
     (last_claim, account): &(i64, String),
     limit: i64,
 ) -> Result<Vec<Turn>, DatabaseError> {
-    // All accounts have to be read for this. Joined by grouping, they are, once: a plan that is kept would look up each of them.
-    let sql = "SELECT account, max(returns), max(last_claim) FROM (
-            SELECT account, departed AS moved, returns, last_claim FROM job_turns
-            UNION ALL SELECT account, -entered, NULL, NULL FROM job_accounts
-        ) AS counts
-        GROUP BY account
-        HAVING sum(moved) < 0 AND count(returns) = 1 AND (max(last_claim), account) > ($1, $2)
-        ORDER BY max(last_claim), account LIMIT $3";
-    let found = query(transaction, sql, &[last_claim, account, &limit]).await?;
+    let sql = format!(
+        "{COUNTS} SELECT account, returns, last_claim FROM counts
+         WHERE waiting > 0 AND (last_claim, account) > ($1, $2) ORDER BY last_claim, account LIMIT $3"
+    );
+    let found = query(transaction, &sql, &[last_claim, account, &limit]).await?;
     let turns = found.iter().map(|row| {
         let (account, returns) = (row.try_get(0)?, row.try_get(1)?);
         Ok(Turn {

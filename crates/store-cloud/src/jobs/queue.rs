@@ -14,7 +14,7 @@ use workflow_core::{
     StoreError, WaitingJobs, WorkerId, overdue,
 };
 
-use super::looks;
+use super::looks::{self, COUNTS};
 use super::rows;
 use super::save::{NextState, may_be_lost, put};
 use super::{PgJobs, Shared, unavailable};
@@ -145,12 +145,11 @@ pub(super) async fn positions(
 ) -> Result<Vec<Option<u64>>, DatabaseError> {
     // As in other looks, what is gone from the queue is passed over where it is known where the jobs of an account begin, and each
     // look into the queue is one into its index: another plan would read all of it while vacuum is held up.
-    let sql = "WITH firsts AS MATERIALIZED (
+    const PLACES: &str = ", firsts AS MATERIALIZED (
             SELECT * FROM unnest($4::text[], $5::uuid[], $6::bigint[], $7::bigint[])
                 AS f (account, requirements, number, returns)
         ), busy AS MATERIALIZED (
-            SELECT t.account, a.entered - t.departed AS queued, t.last_claim, t.returns
-            FROM job_turns AS t JOIN job_accounts AS a USING (account) WHERE a.entered > t.departed
+            SELECT account, waiting AS queued, last_claim, returns FROM counts WHERE waiting > 0
         ), sets AS MATERIALIZED (
             SELECT s.requirements FROM requirement_sets AS s
             WHERE (SELECT count(*) FROM busy) * (SELECT count(*) FROM requirement_sets) <= $8
@@ -215,7 +214,7 @@ pub(super) async fn positions(
         &returns,
         &pairs,
     ];
-    let found = query(&*step, sql, values).await?;
+    let found = query(&*step, &[COUNTS, PLACES].concat(), values).await?;
     drop(step);
     let mut places = HashMap::with_capacity(found.len());
     for row in &found {
@@ -263,10 +262,11 @@ async fn waiting(
 }
 
 async fn depth(store: &Shared) -> Result<QueueDepth, DatabaseError> {
-    let sql = "SELECT (coalesce((SELECT sum(entered) FROM job_accounts), 0)
-            - coalesce((SELECT sum(departed) FROM job_turns), 0))::bigint, (SELECT count(*) FROM job_runs)";
+    let sql = format!(
+        "{COUNTS} SELECT coalesce(sum(waiting), 0)::bigint, (SELECT count(*) FROM job_runs) FROM counts"
+    );
     let connection = store.database.connection().await?;
-    let found = query(&connection, sql, &[]).await?;
+    let found = query(&connection, &sql, &[]).await?;
     Ok(QueueDepth {
         queued: unsigned(found[0].try_get(0)?)?,
         running: unsigned(found[0].try_get(1)?)?,

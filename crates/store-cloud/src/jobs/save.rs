@@ -19,7 +19,8 @@ use super::rows::{self, Row};
 use super::{Shared, outputs, records, side_tables};
 use crate::DatabaseError;
 use crate::changes::{Passed, note};
-use crate::statements::execute;
+use crate::newest::{newest, places};
+use crate::statements::{Values, execute, prepare};
 use crate::step::{Commits, Step};
 
 /// The next state of a job whose row is locked.
@@ -311,20 +312,24 @@ async fn move_turns(
         claims.push(moved.claim);
     }
     // Locked in one order, so that two replicas do not wait for each other.
-    let lock = "SELECT 1 FROM job_turns WHERE account = ANY($1) ORDER BY account FOR UPDATE";
-    if accounts.len() > 1 {
-        execute(transaction, lock, &[&accounts]).await?;
-    }
-    let sql = "UPDATE job_turns AS t SET departed = t.departed + n.departed,
-            returns = t.returns + n.returned, last_claim = greatest(t.last_claim, n.claim)
-        FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS n (account, departed, returned, claim)
-        WHERE t.account = n.account";
-    execute(
-        transaction,
-        sql,
-        &[&accounts, &departed, &returned, &claims],
-    )
-    .await?;
+    let lock = format!(
+        "SELECT 1 FROM unnest($1::text[]) AS asked (account) CROSS JOIN LATERAL ({} FOR UPDATE) AS r",
+        newest("1", "job_turns", "asked.account")
+    );
+    let asked = "unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS asked (account, departed, returned, claim)";
+    let count = format!(
+        "UPDATE job_turns AS t SET departed = t.departed + n.departed, returns = t.returns + n.returned,
+            last_claim = greatest(t.last_claim, n.claim)
+         FROM ({}) AS n WHERE t.ctid = n.place",
+        places("job_turns", asked)
+    );
+    let [lock, count] = prepare(transaction, [&*lock, &*count]).await?;
+    let counts: Values<'_> = &[&accounts, &departed, &returned, &claims];
+    let locks: Values<'_> = &[&accounts];
+    tokio::try_join!(
+        transaction.execute(&lock, locks),
+        transaction.execute(&count, counts)
+    )?;
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::DatabaseError;
 use crate::columns::{from_micros, hash, parse, unreadable, unsigned, whole_micros};
+use crate::newest::{newest, places};
 use crate::statements::{Values, execute, prepare, query, query_opt, whole};
 
 /// The columns of a record.
@@ -38,12 +39,18 @@ pub(crate) async fn lock_accounts(
     names.sort_unstable();
     names.dedup();
     // What is missing comes first: who waits for a row that another transaction is making has none locked.
-    let make = "INSERT INTO stored_bytes (account, bytes)
-         SELECT account, 0 FROM unnest($1::text[]) AS asked (account)
-         WHERE NOT EXISTS (SELECT FROM stored_bytes WHERE stored_bytes.account = asked.account)
-         ORDER BY account COLLATE \"C\" ON CONFLICT DO NOTHING";
-    let lock = "SELECT account, bytes FROM stored_bytes WHERE account = ANY($1) ORDER BY account FOR UPDATE";
-    let [make, lock] = prepare(rows, [make, lock]).await?;
+    let newest = newest("r.bytes", "stored_bytes", "asked.account");
+    let make = format!(
+        "INSERT INTO stored_bytes (account, bytes)
+         SELECT asked.account, 0 FROM unnest($1::text[]) AS asked (account) LEFT JOIN LATERAL ({newest}) AS r ON true
+         WHERE r.bytes IS NULL ON CONFLICT DO NOTHING"
+    );
+    // One account after the other, as they are asked for.
+    let lock = format!(
+        "SELECT asked.account, r.bytes
+         FROM unnest($1::text[]) AS asked (account) CROSS JOIN LATERAL ({newest} FOR UPDATE) AS r"
+    );
+    let [make, lock] = prepare(rows, [&*make, &*lock]).await?;
     let values: Values<'_> = &[&names];
     let (_, locked) = tokio::try_join!(rows.execute(&make, values), rows.query(&lock, values))?;
     let stored = locked
@@ -57,12 +64,8 @@ pub(crate) async fn stored_bytes(
     rows: &impl GenericClient,
     account: &AccountId,
 ) -> Result<u64, DatabaseError> {
-    let row = query_opt(
-        rows,
-        "SELECT bytes FROM stored_bytes WHERE account = $1",
-        &[&account.as_str()],
-    )
-    .await?;
+    let sql = newest("r.bytes", "stored_bytes", "$1");
+    let row = query_opt(rows, &sql, &[&account.as_str()]).await?;
     row.map_or(Ok(0), |row| unsigned(row.get(0)))
 }
 
@@ -79,17 +82,14 @@ pub(crate) async fn add_stored(
         .map(|(account, _)| account.as_str())
         .collect();
     let bytes: Vec<i64> = changes.iter().map(|(_, bytes)| *bytes).collect();
-    execute(
-        rows,
-        "UPDATE stored_bytes SET bytes = stored_bytes.bytes + sums.bytes
-         FROM (
-            SELECT account, sum(bytes)::bigint AS bytes
-            FROM unnest($1::text[], $2::bigint[]) AS changes (account, bytes) GROUP BY account
-         ) AS sums
-         WHERE stored_bytes.account = sums.account",
-        &[&accounts, &bytes],
-    )
-    .await?;
+    let sums = "(SELECT account, sum(bytes)::bigint AS bytes
+        FROM unnest($1::text[], $2::bigint[]) AS changes (account, bytes) GROUP BY account) AS asked";
+    let sql = format!(
+        "UPDATE stored_bytes SET bytes = stored_bytes.bytes + sums.bytes FROM ({}) AS sums
+         WHERE stored_bytes.ctid = sums.place",
+        places("stored_bytes", sums)
+    );
+    execute(rows, &sql, &[&accounts, &bytes]).await?;
     Ok(())
 }
 
@@ -120,27 +120,28 @@ pub(crate) async fn put(
         .collect();
     let jobs: Vec<Option<Uuid>> = assets().map(|asset| asset.job_id).collect();
     let temp: Vec<bool> = records.iter().map(|record| record.temp).collect();
-    execute(
-        rows,
+    let sums =
+        "(SELECT account, sum(size_bytes)::bigint AS bytes FROM made GROUP BY account) AS asked";
+    let sql = format!(
         "WITH made AS (
             INSERT INTO assets (id, account, hash, size_bytes, content_type, file_path, tags, created_at, expires_at,
                 job_id, temp)
             SELECT id, account, hash, size_bytes, content_type, file_path, tags, created_at, expires_at, job_id, temp
-            FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::bigint[], $5::text[], $6::text[], $7::text[],
+            FROM unnest($2::uuid[], $1::text[], $3::bytea[], $4::bigint[], $5::text[], $6::text[], $7::text[],
                 $8::bigint[], $9::bigint[], $10::uuid[], $11::boolean[]) WITH ORDINALITY
                 AS asked (id, account, hash, size_bytes, content_type, file_path, tags, created_at, expires_at, job_id,
                     temp, place)
             ORDER BY place
             ON CONFLICT (id) DO NOTHING RETURNING account, size_bytes
          )
-         UPDATE stored_bytes SET bytes = stored_bytes.bytes + sums.bytes
-         FROM (SELECT account, sum(size_bytes)::bigint AS bytes FROM made GROUP BY account) AS sums
-         WHERE stored_bytes.account = sums.account",
-        &[
-            &ids, &accounts, &hashes, &sizes, &types, &paths, &tags, &created, &expires, &jobs, &temp,
-        ],
-    )
-    .await?;
+         UPDATE stored_bytes SET bytes = stored_bytes.bytes + sums.bytes FROM ({}) AS sums
+         WHERE stored_bytes.ctid = sums.place",
+        places("stored_bytes", sums)
+    );
+    let values: Values<'_> = &[
+        &accounts, &ids, &hashes, &sizes, &types, &paths, &tags, &created, &expires, &jobs, &temp,
+    ];
+    execute(rows, &sql, values).await?;
     Ok(())
 }
 
@@ -223,6 +224,17 @@ pub(crate) async fn release(
     Ok(())
 }
 
+/// Counts on, where there is a counter. As in [`crate::newest`], by a key of two columns.
+const COUNT: &str = "UPDATE output_counters AS c SET number = c.number + n.count
+    FROM (
+        SELECT asked.count, r.place FROM unnest($1::text[], $2::text[], $3::bigint[]) AS asked (account, counter, count)
+        CROSS JOIN LATERAL (
+            SELECT r.ctid AS place FROM output_counters AS r
+            WHERE r.account = asked.account AND r.counter >= asked.counter AND r.counter <= asked.counter
+            ORDER BY r.counter DESC LIMIT 1
+        ) AS r WHERE asked.account = ANY($1)
+    ) AS n WHERE c.ctid = n.place RETURNING c.account, c.counter, c.number";
+
 /// The next numbers of counted names of accounts, from 1: the first of as many as are asked for of each. The accounts are locked.
 /// No counter is asked for twice.
 pub(crate) async fn next_numbers(
@@ -235,14 +247,15 @@ pub(crate) async fn next_numbers(
     let accounts: Vec<&str> = asked.iter().map(|(account, ..)| *account).collect();
     let counters: Vec<&str> = asked.iter().map(|(_, counter, _)| *counter).collect();
     let counts: Vec<i64> = asked.iter().map(|(.., count)| *count).collect();
-    let found = query(
-        rows,
-        "INSERT INTO output_counters (account, counter, number) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
-         ON CONFLICT (account, counter) DO UPDATE SET number = output_counters.number + excluded.number
-         RETURNING account, counter, number",
-        &[&accounts, &counters, &counts],
-    )
-    .await?;
+    let values: Values<'_> = &[&accounts, &counters, &counts];
+    let mut found = query(rows, COUNT, values).await?;
+    if found.len() < asked.len() {
+        let begin = "INSERT INTO output_counters (account, counter, number)
+             SELECT asked.account, asked.counter, asked.count
+             FROM unnest($1::text[], $2::text[], $3::bigint[]) AS asked (account, counter, count)
+             ON CONFLICT (account, counter) DO NOTHING RETURNING account, counter, number";
+        found.extend(query(rows, begin, values).await?);
+    }
     let mut last: HashMap<(&str, &str), i64> = HashMap::with_capacity(found.len());
     for row in &found {
         last.insert((row.get(0), row.get(1)), row.get(2));

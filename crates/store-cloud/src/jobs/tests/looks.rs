@@ -149,6 +149,101 @@ async fn statements_of_jobs_pass_over_what_is_gone_while_a_transaction_is_open()
     assert!(told.iter().all(|read| *read < 5_000), "{told:?}");
 }
 
+/// Of each row there are so many versions that nothing may clean up.
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_are_read_newest_first_while_a_transaction_is_open() {
+    const VERSIONS: usize = 4_000;
+    const JOBS: u128 = 50;
+    const INDEXES: &str =
+        "('job_turns_pkey', 'job_accounts_pkey', 'stored_bytes_pkey', 'output_counters_pkey')";
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let url = testing::fresh_database().await;
+    let (database, other) = (testing::open(&url).await, testing::open(&url).await);
+    let jobs = jobs(&database);
+    let with_output = async |n| {
+        insert_for(&jobs, "acme", n).await;
+        let claimed = claimed(&jobs).await.expect("it waits");
+        let (mut job, epoch) = (Job::clone(&claimed), claimed.epoch);
+        let progress = job.progress.clone();
+        job.apply(JobEvent::Advanced { epoch, progress }, at(2))
+            .expect("it runs");
+        let mut save = plain(job);
+        save.outputs = vec![output(n)];
+        let saved = jobs.save(save).await.expect("an answer");
+        let SaveOutcome::Saved(job) = saved else {
+            panic!("{saved:?}");
+        };
+        assert_eq!(job.outputs[0].path.as_str(), format!("picture_{n:05}_.png"));
+        self::saved(&jobs, &job, JobEvent::Finished { epoch }).await;
+    };
+    with_output(1).await;
+    let _open = left_open(&other).await;
+    let watch = testing::open(&url).await;
+    let watch = watch.connection().await.expect("it answers");
+    let versions = format!(
+        "DO $$ BEGIN FOR i IN 1..{VERSIONS} LOOP
+            UPDATE job_turns SET departed = departed; UPDATE job_accounts SET entered = entered;
+            UPDATE stored_bytes SET bytes = bytes; UPDATE output_counters SET number = number;
+            COMMIT;
+        END LOOP; END $$"
+    );
+    for sql in ["SET synchronous_commit = off", &versions] {
+        watch.batch_execute(sql).await.expect("it answers");
+    }
+    let read = async || {
+        for connection in database.every_connection().await {
+            let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
+            told.await.expect("it answers");
+        }
+        let read = format!(
+            "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE indexrelname IN {INDEXES}"
+        );
+        watch
+            .query_one(&read, &[])
+            .await
+            .expect("an answer")
+            .get::<_, i64>(0)
+    };
+    let before = read().await;
+    for n in 2..2 + JOBS {
+        with_output(n).await;
+    }
+    let depth = jobs.depth().await.expect("an answer");
+    assert_eq!((depth.queued, depth.running), (0, 0));
+    let each = (read().await - before) / 50;
+    assert!(each < 100, "{each}");
+}
+
+/// Up to 32 accounts are read one by one, and more of them together.
+#[tokio::test(flavor = "multi_thread")]
+async fn few_accounts_and_many_have_their_turns_alike() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    for accounts in [1_u64, 32, 33] {
+        let jobs = jobs(&testing::database().await);
+        for n in 0..accounts * 2 {
+            insert_for(&jobs, &format!("account-{}", n % accounts), n.into()).await;
+        }
+        let last = accounts - 1;
+        let account = format!("account-{last}").parse().expect("a valid name");
+        let place = jobs
+            .position(&account, JobId(Uuid::from_u128(last.into())))
+            .await;
+        assert_eq!(place.expect("an answer"), Some(last));
+        for n in 0..accounts {
+            let job = claimed(&jobs).await.expect("it waits");
+            assert_eq!(job.id, JobId(Uuid::from_u128(n.into())));
+        }
+        let depth = jobs.depth().await.expect("an answer");
+        assert_eq!((depth.queued, depth.running), (accounts, accounts));
+        let demand = jobs.demand(at(1)).await.expect("an answer");
+        assert_eq!(demand.sets.len(), 1);
+    }
+}
+
 /// Looks for jobs by their ids have one index that they can take.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_index_by_account_is_read_for_ids() {
