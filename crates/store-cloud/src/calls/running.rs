@@ -140,7 +140,7 @@ pub(super) async fn answers(
             &**step,
             "SELECT r.id FROM generations_running r
              JOIN unnest($1::uuid[], $2::bytea[], $3::uuid[]) AS a (id, key, owner)
-                ON a.id = r.id AND a.owner = r.owner AND a.key IS NOT DISTINCT FROM r.key",
+                ON a.id = r.id AND a.owner = r.owner AND a.key IS NOT DISTINCT FROM r.key WHERE r.id = ANY($1)",
             &[&ids, &keys, &owners],
         )
         .await?;
@@ -183,10 +183,10 @@ pub(super) async fn accept(
             AS a (id, owner, handle, poll_after_ms, accepted_at, task_id)),
          held AS (
             SELECT r.id FROM generations_running r JOIN asked a ON a.id = r.id AND a.owner = r.owner
-            ORDER BY r.id FOR UPDATE OF r)
+            WHERE r.id = ANY($1) ORDER BY r.id FOR UPDATE OF r)
          UPDATE generations_running r
          SET handle = a.handle, poll_after_ms = a.poll_after_ms, accepted_at = a.accepted_at, task_id = a.task_id
-         FROM held, asked a WHERE r.id = held.id AND a.id = r.id AND a.owner = r.owner",
+         FROM held, asked a WHERE r.id = ANY($1) AND r.id = held.id AND a.id = r.id AND a.owner = r.owner",
             &[&ids, &owners, &handles, &pauses, &times, &tasks],
         )
         .await?;
@@ -207,7 +207,8 @@ pub(super) async fn renew(
     let renewed = query(&connection, "WITH held AS (
             SELECT id FROM generations_running WHERE id = ANY($1) AND owner = $2 ORDER BY id FOR UPDATE),
          lazily AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-         UPDATE generations_running r SET lease_until = $3 FROM held, lazily WHERE r.id = held.id RETURNING r.id", &[&ids, &lease.owner.0, &until]).await?;
+         UPDATE generations_running r SET lease_until = $3 FROM held, lazily
+         WHERE r.id = ANY($1) AND r.id = held.id RETURNING r.id", &[&ids, &lease.owner.0, &until]).await?;
     let renewed: HashSet<Uuid> = renewed.iter().map(|row| row.get(0)).collect();
     let lost = generations.iter().filter(|id| !renewed.contains(&id.0));
     Ok(lost.copied().collect())

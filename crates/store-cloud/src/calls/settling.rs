@@ -150,12 +150,12 @@ pub(super) async fn settle_once(
     Ok(answers)
 }
 
-/// Followed by the columns of what is taken.
+/// Followed by the columns of what is taken. Ids are named besides the joins, so that no plan reads the whole index.
 const TAKE: &str = "WITH held AS (
         SELECT r.id FROM generations_running r
         JOIN unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (id, owner, account) USING (id, owner, account)
-        ORDER BY r.id FOR UPDATE OF r)
-     DELETE FROM generations_running r USING held WHERE r.id = held.id RETURNING ";
+        WHERE r.id = ANY($1) ORDER BY r.id FOR UPDATE OF r)
+     DELETE FROM generations_running r USING held WHERE r.id = ANY($1) AND r.id = held.id RETURNING ";
 
 /// Begins a transaction and takes those out of what runs that their owners end. Locks the credits of those that may be charged, and
 /// reads what stands there.

@@ -2,6 +2,7 @@
 
 mod admissions;
 mod clock;
+mod gone;
 mod model;
 mod zombies;
 
