@@ -4,6 +4,8 @@
 mod object_store;
 mod pooler;
 mod postgres;
+#[cfg(test)]
+pub(crate) mod reads;
 mod server;
 mod standby;
 

@@ -279,11 +279,7 @@ async fn jobs_that_are_looked_at_together_are_those_of_each() {
     let watch = watch.connection().await.expect("it answers");
     let transactions = async || {
         let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-        // Each connection tells what it did when it is asked to, so all of them are asked.
-        for one in database.every_connection().await {
-            let told = one.batch_execute("SELECT pg_stat_force_next_flush()");
-            told.await.expect("it answers");
-        }
+        testing::reads::tell(&database).await;
         let row = watch.query_one(sql, &[]).await;
         row.expect("an answer").get::<_, i64>(0)
     };

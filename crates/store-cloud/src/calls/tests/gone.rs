@@ -3,6 +3,7 @@
 use router_core::CallEnd;
 
 use super::*;
+use crate::testing::reads;
 
 /// How many calls begin together, and end together.
 const TOGETHER: u128 = 64;
@@ -51,26 +52,12 @@ async fn calls_that_run_are_found_by_their_ids_while_a_transaction_is_open() {
     let (database, other) = (testing::open(&url).await, testing::open(&url).await);
     let (calls, stores) = stores(&database).await;
     open_account(&*stores.admin).await;
-    let open = other.connection().await.expect("it answers");
-    let begin = "SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM accounts";
-    let begun = open.batch_execute(begin).await;
-    begun.expect("a transaction begins");
+    let _open = reads::left_open(&other).await;
     for n in 0..20 {
         round(&calls, &stores, n * TOGETHER..(n + 1) * TOGETHER).await;
     }
-    let watch = testing::open(&url).await;
-    let watch = watch.connection().await.expect("it answers");
-    let analyzed = watch.batch_execute("ANALYZE generations_running").await;
-    analyzed.expect("it answers");
-    let read = async || {
-        for connection in database.every_connection().await {
-            let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
-            told.await.expect("it answers");
-        }
-        let read = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'generations_running_pkey'";
-        let read = watch.query_one(read, &[]).await.expect("an answer");
-        read.get::<_, i64>(0)
-    };
+    reads::analyze(&database, "generations_running").await;
+    let read = async || reads::of_indexes(&database, ["generations_running_pkey"]).await[0].1;
     let before = read().await;
     for n in 0..50 {
         round(&calls, &stores, 1_000_000 + n..1_000_001 + n).await;

@@ -1,8 +1,7 @@
 //! Looks at the queue that begin where the one before them found something.
 
-use deadpool_postgres::Object;
-
 use super::*;
+use crate::testing::reads::{self, left_open};
 
 /// How many jobs a round submits, claims and ends.
 const ROUND: u128 = 64;
@@ -17,15 +16,6 @@ async fn saved(jobs: &PgJobs, job: &Job, event: JobEvent) {
     job.apply(event, at(2)).expect("it runs");
     let saved = jobs.save(plain(job)).await.expect("an answer");
     assert!(matches!(saved, SaveOutcome::Saved(_)));
-}
-
-/// A connection whose transaction sees the queue as it is now, until it is dropped.
-async fn left_open(database: &Database) -> Object {
-    let open = database.connection().await.expect("it answers");
-    let begin = "SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM job_queue";
-    let begun = open.batch_execute(begin).await;
-    begun.expect("a transaction begins");
-    open
 }
 
 /// Submits jobs with these numbers, claims as many, and ends what was claimed.
@@ -53,17 +43,9 @@ async fn looks_pass_over_what_is_gone_while_a_transaction_is_open() {
         round(&jobs, 1 + n * ROUND).await;
     }
 
-    // Each connection tells what it read when it is asked to, so all of them are asked.
-    for connection in database.every_connection().await {
-        let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
-        told.await.expect("it answers");
-    }
-    let read = "SELECT idx_tup_read FROM pg_stat_user_indexes
-        WHERE indexrelname IN ('job_queue_pkey', 'job_runs_by_account') ORDER BY indexrelname";
-    let watch = testing::open(&url).await;
-    let watch = watch.connection().await.expect("it answers");
-    let read = watch.query(read, &[]).await.expect("an answer");
-    let read: Vec<i64> = read.iter().map(|row| row.get(0)).collect();
+    let indexes = ["job_queue_pkey", "job_runs_by_account"];
+    let read = reads::of_indexes(&database, indexes).await;
+    let read = read.map(|(_, entries)| entries);
     // One look from the beginning in each round reads 13,440 entries of each, and there are two or three.
     assert!(read[0] < 13_000 && read[1] < 10_000, "{read:?}");
 }
@@ -78,23 +60,15 @@ async fn statements_of_jobs_pass_over_what_is_gone_while_a_transaction_is_open()
     let (database, other) = (testing::open(&url).await, testing::open(&url).await);
     let _open = left_open(&other).await;
     let jobs = jobs(&database);
-    let watch = testing::open(&url).await;
-    let watch = watch.connection().await.expect("it answers");
+    let indexes = ["job_queue_pkey", "job_runs_pkey", "jobs_pkey"];
     let read = async || {
-        for connection in database.every_connection().await {
-            let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
-            told.await.expect("it answers");
-        }
-        let read = "SELECT idx_tup_read FROM pg_stat_user_indexes
-            WHERE indexrelname IN ('job_queue_pkey', 'job_runs_pkey', 'jobs_pkey') ORDER BY indexrelname";
-        let read = watch.query(read, &[]).await.expect("an answer");
-        [0, 1, 2].map(|index| read[index].get::<_, i64>(0))
+        let read = reads::of_indexes(&database, indexes).await;
+        read.map(|(_, entries)| entries)
     };
     for n in 0..20 {
         round(&jobs, 1 + n * ROUND).await;
     }
-    let analyzed = watch.batch_execute("ANALYZE jobs, job_queue, job_runs");
-    analyzed.await.expect("it answers");
+    reads::analyze(&database, "jobs, job_queue, job_runs").await;
     // What is learned now is believed by connections that are older: this makes all that there may be.
     read().await;
     let last = 1_000_000;
@@ -147,6 +121,8 @@ async fn statements_of_jobs_pass_over_what_is_gone_while_a_transaction_is_open()
     ];
     // From the beginning, each place reads 1,280 entries twice, and each of the others as many and more.
     assert!(told.iter().all(|read| *read < 5_000), "{told:?}");
+    let whole = reads::of_whole_tables(&database, ["jobs", "job_queue", "job_runs"]).await;
+    assert!(whole < 500, "{whole}");
 }
 
 /// Of each row there are so many versions that nothing may clean up.
@@ -154,8 +130,12 @@ async fn statements_of_jobs_pass_over_what_is_gone_while_a_transaction_is_open()
 async fn counts_are_read_newest_first_while_a_transaction_is_open() {
     const VERSIONS: usize = 4_000;
     const JOBS: u128 = 50;
-    const INDEXES: &str =
-        "('job_turns_pkey', 'job_accounts_pkey', 'stored_bytes_pkey', 'output_counters_pkey')";
+    const INDEXES: [&str; 4] = [
+        "job_turns_pkey",
+        "job_accounts_pkey",
+        "stored_bytes_pkey",
+        "output_counters_pkey",
+    ];
     if !crate::testing::has_postgres() {
         return;
     }
@@ -180,8 +160,6 @@ async fn counts_are_read_newest_first_while_a_transaction_is_open() {
     };
     with_output(1).await;
     let _open = left_open(&other).await;
-    let watch = testing::open(&url).await;
-    let watch = watch.connection().await.expect("it answers");
     let versions = format!(
         "DO $$ BEGIN FOR i IN 1..{VERSIONS} LOOP
             UPDATE job_turns SET departed = departed; UPDATE job_accounts SET entered = entered;
@@ -189,31 +167,21 @@ async fn counts_are_read_newest_first_while_a_transaction_is_open() {
             COMMIT;
         END LOOP; END $$"
     );
+    let writer = other.connection().await.expect("it answers");
     for sql in ["SET synchronous_commit = off", &versions] {
-        watch.batch_execute(sql).await.expect("it answers");
+        writer.batch_execute(sql).await.expect("it answers");
     }
-    let read = async || {
-        for connection in database.every_connection().await {
-            let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
-            told.await.expect("it answers");
-        }
-        let read = format!(
-            "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE indexrelname IN {INDEXES}"
-        );
-        watch
-            .query_one(&read, &[])
-            .await
-            .expect("an answer")
-            .get::<_, i64>(0)
-    };
-    let before = read().await;
+    let before = reads::of_indexes(&database, INDEXES).await;
     for n in 2..2 + JOBS {
         with_output(n).await;
     }
     let depth = jobs.depth().await.expect("an answer");
     assert_eq!((depth.queued, depth.running), (0, 0));
-    let each = (read().await - before) / 50;
-    assert!(each < 100, "{each}");
+    let read = reads::of_indexes(&database, INDEXES).await;
+    for ((looks, entries), before) in read.into_iter().zip(before) {
+        let (looks, entries) = (looks - before.0, entries - before.1);
+        assert!(entries < 2 * looks, "{entries} entries in {looks} looks");
+    }
 }
 
 /// Up to 32 accounts are read one by one, and more of them together.
@@ -224,16 +192,15 @@ async fn few_accounts_and_many_have_their_turns_alike() {
     }
     for accounts in [1_u64, 32, 33] {
         let jobs = jobs(&testing::database().await);
-        for n in 0..accounts * 2 {
+        for n in 1..=accounts * 2 {
             insert_for(&jobs, &format!("account-{}", n % accounts), n.into()).await;
         }
-        let last = accounts - 1;
-        let account = format!("account-{last}").parse().expect("a valid name");
+        let last = "account-0".parse().expect("a valid name");
         let place = jobs
-            .position(&account, JobId(Uuid::from_u128(last.into())))
+            .position(&last, JobId(Uuid::from_u128(accounts.into())))
             .await;
-        assert_eq!(place.expect("an answer"), Some(last));
-        for n in 0..accounts {
+        assert_eq!(place.expect("an answer"), Some(accounts - 1));
+        for n in 1..=accounts {
             let job = claimed(&jobs).await.expect("it waits");
             assert_eq!(job.id, JobId(Uuid::from_u128(n.into())));
         }
@@ -381,12 +348,7 @@ async fn a_place_is_told_without_reading_all_jobs_of_its_account() {
     let watch = testing::open(&url).await;
     let watch = watch.connection().await.expect("it answers");
     let read = async || {
-        for connection in database.every_connection().await {
-            let told = connection
-                .batch_execute("SELECT pg_stat_force_next_flush()")
-                .await;
-            told.expect("it answers");
-        }
+        reads::tell(&database).await;
         let read = "SELECT (seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_user_tables WHERE relname = 'jobs'";
         let row = watch.query_one(read, &[]).await;
         row.expect("an answer").get::<_, i64>(0)
@@ -426,9 +388,8 @@ async fn looks_keep_their_plans_and_read_no_queue_whole() {
             assert_eq!(anew, 0, "{sql}");
             kept += row.get::<_, i64>(1);
         }
-        let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
-        told.await.expect("it answers");
     }
+    reads::tell(&database).await;
     assert!(kept >= 60, "{kept}");
     let connection = database.connection().await.expect("it answers");
     let whole = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'job_queue'";
