@@ -2,8 +2,8 @@
 //!
 //! While any transaction of the database stays open, PostgreSQL keeps each version that is written meanwhile, and a look for a row by
 //! its key goes over all of them, oldest first: 4 ms after 27,000 versions. The index has them in the order of their places in the
-//! table, and a new version stands behind the old ones as long as none of those is cleaned up. So a look that goes backwards finds
-//! it in the first page, in 0.01 ms. Whatever the order, one version at most is seen.
+//! table, and a new version usually stands behind the old ones, since none of those is cleaned up. So a look that goes backwards
+//! finds it in the first page, in 0.01 ms. Whatever the order, one version at most is seen.
 //!
 //! An update cannot look backwards. It takes the row by its place, which such a look finds; so it is locked before, by a statement of
 //! its own, and nobody moves it meanwhile.
@@ -19,7 +19,7 @@ pub(crate) fn newest(columns: &str, table: &str, account: &str) -> String {
 
 /// What is `asked`, with columns `account` and others, and the `place` of the row of each account. `$1` are the accounts.
 ///
-/// That they are named twice tells the planner that they are few. It takes reading the whole index for cheaper than ten looks.
+/// The accounts are named twice: without the second condition, the planner expects many of them and reads the whole index.
 pub(crate) fn places(table: &str, asked: &str) -> String {
     let newest = newest("r.ctid AS place", table, "asked.account");
     format!(

@@ -1,5 +1,5 @@
--- That an account is there tells nothing of a job, and only looks for the jobs of an account say it. So looks for jobs by their ids
--- cannot take these indexes, of which the planner thinks that they are short while few jobs live, whatever vacuum left in them.
+-- The condition is always true, but the planner concludes it from `account = ...` alone. So a look by ids cannot take these indexes.
+-- While few jobs live, the planner thinks that they are short, whatever vacuum left in them.
 DROP INDEX jobs_by_age;
 CREATE INDEX jobs_by_age ON jobs (account, created_at, id) WHERE account IS NOT NULL;
 DROP INDEX job_runs_by_account;

@@ -27,7 +27,7 @@ const MOST_SETS: usize = 64;
 const MOST_RUNS: usize = 1_024;
 
 /// How long it takes at most until a look begins at the beginning again: the version before gives jobs back without counting them.
-/// What tests count does not depend on how long they take.
+/// In tests it is an hour, so that a slow machine does not change what they count.
 const LASTS: Duration = Duration::from_secs(if cfg!(test) { 3_600 } else { 20 });
 
 /// What a replica remembers.

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::rows;
 use crate::columns::{parse, unsigned};
+use crate::newest::places;
 use crate::statements::{execute, query, query_opt, whole};
 use crate::{Database, DatabaseError};
 
@@ -36,7 +37,7 @@ pub(super) async fn remove(
     if live.is_none() {
         return Ok(Removal::Absent);
     }
-    let gone = delete(&rows, &[id.0]).await?;
+    let gone = delete(&rows, &[account], &[id.0]).await?;
     rows.commit().await?;
     Ok(match gone {
         0 => Removal::Held,
@@ -67,7 +68,8 @@ pub(super) async fn expire(
         let accounts: Result<Vec<AccountId>, _> =
             over.iter().map(|row| parse(row.get(1))).collect();
         let accounts = accounts?;
-        rows::lock_accounts(&rows, &accounts.iter().collect::<Vec<_>>()).await?;
+        let accounts: Vec<&AccountId> = accounts.iter().collect();
+        rows::lock_accounts(&rows, &accounts).await?;
         // Whoever has one of them locked holds it, and did not lock its account.
         let locked = query(
             &rows,
@@ -76,7 +78,7 @@ pub(super) async fn expire(
         )
         .await?;
         let ids: Vec<Uuid> = locked.iter().map(|row| row.get(0)).collect();
-        gone = delete(&rows, &ids).await?;
+        gone = delete(&rows, &accounts, &ids).await?;
     }
     execute(
         &rows,
@@ -90,24 +92,29 @@ pub(super) async fn expire(
 }
 
 /// Deletes those of these records that are not held, with their keys; how many. They and their accounts are locked.
-async fn delete(rows: &Transaction<'_>, ids: &[Uuid]) -> Result<usize, DatabaseError> {
-    let row = query_opt(
-        rows,
+async fn delete(
+    rows: &Transaction<'_>,
+    accounts: &[&AccountId],
+    ids: &[Uuid],
+) -> Result<usize, DatabaseError> {
+    let accounts: Vec<&str> = accounts.iter().map(|account| account.as_str()).collect();
+    let sums =
+        "(SELECT account, sum(size_bytes)::bigint AS bytes FROM gone GROUP BY account) AS asked";
+    let sql = format!(
         "WITH gone AS (
-            DELETE FROM assets WHERE id = ANY($1) AND NOT EXISTS (SELECT FROM asset_holds WHERE asset = assets.id)
+            DELETE FROM assets WHERE id = ANY($2) AND NOT EXISTS (SELECT FROM asset_holds WHERE asset = assets.id)
             RETURNING id, account, hash, size_bytes
          ), keys AS (
             DELETE FROM asset_keys USING gone WHERE asset = gone.id
          ), released AS (
             INSERT INTO released_blobs (hash) SELECT DISTINCT hash FROM gone ORDER BY hash ON CONFLICT DO NOTHING
          ), counted AS (
-            UPDATE stored_bytes SET bytes = stored_bytes.bytes - sums.bytes
-            FROM (SELECT account, sum(size_bytes)::bigint AS bytes FROM gone GROUP BY account) AS sums
-            WHERE stored_bytes.account = sums.account
+            UPDATE stored_bytes SET bytes = stored_bytes.bytes - sums.bytes FROM ({}) AS sums
+            WHERE stored_bytes.ctid = sums.place
          )
          SELECT count(*) FROM gone",
-        &[&ids],
-    )
-    .await?;
+        places("stored_bytes", sums)
+    );
+    let row = query_opt(rows, &sql, &[&accounts, &ids]).await?;
     row.map_or(Ok(0), |row| unsigned(row.get(0)))
 }
