@@ -239,7 +239,7 @@ async fn no_index_by_account_is_read_for_ids() {
         ("job_runs", "job", "job_runs_by_account"),
     ] {
         let by_id = plan(&format!(
-            "DELETE FROM {table} WHERE {id} = ANY(ARRAY[gen_random_uuid()])"
+            "DELETE FROM {table} WHERE {id} = ANY('{{00000000-0000-0000-0000-000000000001}}'::uuid[])"
         ))
         .await;
         assert!(!by_id.contains(index), "{by_id}");
