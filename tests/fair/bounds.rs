@@ -24,8 +24,8 @@ const MANY: u32 = 4_096;
 /// write, and the nodes of two jobs. On a busy machine most of them meet.
 const USUAL_THREADS: u64 = 24;
 
-/// Work that waits for its turn begins when the work before it is done, a moment before the thread of that rests. So on a busy machine
-/// each turn may have a second thread, which stays for some seconds.
+/// A piece of work gives its turn back a moment before its thread rests. On a busy machine the next piece begins in that moment, on a
+/// second thread, which stays for some seconds.
 const THREADS_OF_TURN: u64 = 2;
 
 /// Connections of the neighbour, files of the database, calls of partners.

@@ -294,6 +294,27 @@ mod tests {
     }
 
     #[test]
+    fn a_look_at_places_takes_what_is_known_if_it_is_little() {
+        let (places, now) = (Places::default(), Instant::now());
+        let moment = at(now, now);
+        let learn = |account: usize| {
+            let asked = Asked {
+                account: account.to_string(),
+                returns: 2,
+            };
+            places.learn_firsts(&asked, &[(id(1), Some(10))].into(), moment);
+        };
+        (0..MOST_FIRSTS).for_each(learn);
+        let (whose, sets, numbers, returns) = places.firsts(moment);
+        assert_eq!((whose.len(), sets.len()), (MOST_FIRSTS, MOST_FIRSTS));
+        assert_eq!((numbers, returns), (vec![10; 64], vec![2; 64]));
+        let late = at(now + LASTS, now);
+        assert_eq!(places.firsts(late), Firsts::default());
+        learn(MOST_FIRSTS);
+        assert_eq!(places.firsts(moment), Firsts::default());
+    }
+
+    #[test]
     fn that_nothing_was_found_says_nothing() {
         let (places, now) = (Places::default(), Instant::now());
         places.learn_firsts(&asked(0), &[(id(1), None)].into(), at(now, now));

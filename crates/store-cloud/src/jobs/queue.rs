@@ -79,7 +79,8 @@ async fn renew(
         .map(|((id, epoch), _)| (id.0, i64::from(epoch.0)))
         .unzip();
     if !ids.is_empty() {
-        // Whoever has a run locked lets it end. Ids are named so that runs which are gone are passed over, as in a save.
+        // Whoever has a run locked lets it end. The ids are a condition of their own, as in a save: else a plan may read all runs
+        // that are gone.
         let renew = "UPDATE job_runs SET lease_until = $3 WHERE job = ANY($1) AND job IN (
             SELECT r.job FROM job_runs AS r JOIN unnest($1::uuid[], $2::bigint[]) AS n (job, epoch) USING (job, epoch)
             WHERE r.job = ANY($1) FOR UPDATE OF r SKIP LOCKED)";
